@@ -1,0 +1,304 @@
+"""One warp: issue, divergence and reconvergence.
+
+The lanes of a warp form convergent groups.  One group is current; the others are parked with the
+operation they continue at and what they wait for.  The hardware's own instructions keep them together:
+BSSY notes in a barrier register (here one value a lane, so that diverged groups can reuse the register)
+which lanes must meet, BSYNC waits for them, BREAK takes lanes out, EXIT lets others stop waiting.
+WARPSYNC waits for the lanes in its mask.
+
+Counters: an instruction counts once for each group that issues it, with that group's lanes, whether or
+not its guard holds (hardware.md 11).
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from gpusim.functional import layout as L
+from gpusim.functional.raw import call_handler, load32, load64, lowest_bit, popcount32, store32, store64
+
+ACTIVE, PC, GROUPS, EXITED = 8 * L.W_ACTIVE, 8 * L.W_PC, 8 * L.W_GROUPS, 8 * L.W_EXITED
+PARKED, PARKED_BYTES = 8 * L.W_PARKED, 8 * L.PARKED_WORDS
+ROW_BYTES, OP_BYTES = L.ROW, L.OPERATION
+HANDLER, KIND, TARGET, IMM0, IMM1 = L.O_HANDLER, L.O_KIND, L.O_TARGET, L.O_IMM0, L.O_IMM1
+ACTIVE_ROW, B_ROW, FIRST_OPERAND = L.ACTIVE_ROW, L.row(L.ROW_B), L.O_OPERANDS
+ALL = 0xFFFFFFFF
+
+
+@njit(cache=True, nogil=True, inline="always")
+def set_active(w, mask):  # type: ignore[no-untyped-def]
+    """Make ``mask`` the current group's lanes, as bits and as a row of 0 / -1."""
+    store64(w + ACTIVE, mask)
+    for lane in range(32):
+        store32(w + ACTIVE_ROW + 4 * lane, -((mask >> lane) & 1))
+
+
+@njit(cache=True, nogil=True)
+def park(w, pc, mask, why, expected):  # type: ignore[no-untyped-def]
+    n = load64(w + GROUPS)
+    at = w + PARKED + n * PARKED_BYTES
+    store64(at, pc)
+    store64(at + 8, mask)
+    store64(at + 16, why)
+    store64(at + 24, expected)
+    store64(w + GROUPS, n + 1)
+
+
+@njit(cache=True, nogil=True)
+def unpark(w, index):  # type: ignore[no-untyped-def]
+    """Remove parked group ``index``, keeping the order of the others."""
+    n = load64(w + GROUPS) - 1
+    for i in range(index, n):
+        for k in range(4):
+            store64(w + PARKED + i * PARKED_BYTES + 8 * k, load64(w + PARKED + (i + 1) * PARKED_BYTES + 8 * k))
+    store64(w + GROUPS, n)
+
+
+@njit(cache=True, nogil=True)
+def barrier_mask(w, register, mask):  # type: ignore[no-untyped-def]
+    """The lanes that must meet at a convergence barrier, as the lanes in ``mask`` know it."""
+    lane = lowest_bit(mask)
+    return load32(w + B_ROW + register * ROW_BYTES + 4 * lane) & ALL
+
+
+@njit(cache=True, nogil=True)
+def try_release(w):  # type: ignore[no-untyped-def]
+    """Turn waiting groups whose lanes have all come into ready ones (merged where they meet)."""
+    n = load64(w + GROUPS)
+    exited = load64(w + EXITED)
+    for i in range(n):
+        at = w + PARKED + i * PARKED_BYTES
+        why = load64(at + 16)
+        if why < L.P_BSYNC and why != L.P_WARPSYNC:
+            continue
+        mask = load64(at + 8)
+        expected = load64(at + 24) if why == L.P_WARPSYNC else barrier_mask(w, why - L.P_BSYNC, mask)
+        expected &= ~exited & ALL
+        arrived = 0
+        for j in range(n):
+            other = w + PARKED + j * PARKED_BYTES
+            if load64(other + 16) == why:
+                arrived |= load64(other + 8)
+        if (expected & ~arrived) != 0:
+            continue
+        # all of them are here: those at the same place go on as one group
+        for j in range(n):
+            other = w + PARKED + j * PARKED_BYTES
+            if load64(other + 16) == why and (load64(other + 8) & expected) != 0:
+                store64(other + 16, L.P_READY)
+        j = 0
+        while j < load64(w + GROUPS):
+            first = w + PARKED + j * PARKED_BYTES
+            if load64(first + 16) == L.P_READY and (load64(first + 8) & expected) != 0:
+                k = j + 1
+                while k < load64(w + GROUPS):
+                    other = w + PARKED + k * PARKED_BYTES
+                    if (load64(other + 16) == L.P_READY and load64(other) == load64(first)
+                            and (load64(other + 8) & expected) != 0):
+                        store64(first + 8, load64(first + 8) | load64(other + 8))
+                        unpark(w, k)
+                    else:
+                        k += 1
+            j += 1
+        return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def next_group(w):  # type: ignore[no-untyped-def]
+    """Choose the next group to run after the current one parked or ended; returns the warp's state."""
+    while True:
+        n = load64(w + GROUPS)
+        if n == 0:
+            store64(w + ACTIVE, 0)
+            return L.S_DONE
+        at_barrier = False
+        for i in range(n):
+            at = w + PARKED + i * PARKED_BYTES
+            why = load64(at + 16)
+            if why == L.P_READY:
+                store64(w + PC, load64(at))
+                set_active(w, load64(at + 8))
+                unpark(w, i)
+                return L.S_READY
+            if why == L.P_BAR:
+                at_barrier = True
+        if not try_release(w):
+            store64(w + ACTIVE, 0)
+            return L.S_BLOCKED if at_barrier else L.S_STUCK
+
+
+@njit(cache=True, nogil=True)
+def rotate(w, pc):  # type: ignore[no-untyped-def]
+    """Give another ready group its turn, so that lanes that wait for other lanes make progress."""
+    if load64(w + GROUPS) > 0:
+        park(w, pc, load64(w + ACTIVE), L.P_READY, 0)
+        next_group(w)
+    else:
+        store64(w + PC, pc)
+
+
+@njit(cache=True, nogil=True)
+def control(w, op, pc, kind, lanes):  # type: ignore[no-untyped-def]
+    """A control instruction; ``lanes``: what its handler returned. Returns next pc, or -1 - state."""
+    mask = load64(w + ACTIVE)
+    if kind == L.K_BRA:
+        target = load32(op + TARGET)
+        park(w, target, lanes, L.P_READY, 0)
+        set_active(w, mask & ~lanes)
+        return pc + 1
+    if kind == L.K_EXIT:
+        store64(w + EXITED, load64(w + EXITED) | lanes)
+        mask &= ~lanes
+        if mask != 0:
+            set_active(w, mask)
+            return pc + 1
+    elif kind == L.K_BSSY:
+        register = load64(op + IMM0)
+        for lane in range(32):
+            if (mask >> lane) & 1:
+                store32(w + B_ROW + register * ROW_BYTES + 4 * lane, mask)
+        return pc + 1
+    elif kind == L.K_BREAK:
+        register = load64(op + IMM0)
+        if lanes != 0:
+            members = barrier_mask(w, register, lanes)
+            for lane in range(32):
+                if (members >> lane) & 1:
+                    at = w + B_ROW + register * ROW_BYTES + 4 * lane
+                    store32(at, load32(at) & ~lanes)
+        return pc + 1
+    elif kind == L.K_BSYNC:
+        register = load64(op + IMM0)
+        if lanes != mask:  # a guarded BSYNC: the other lanes go on
+            if lanes == 0:
+                return pc + 1
+            park(w, pc + 1, lanes, L.P_BSYNC + register, 0)
+            set_active(w, mask & ~lanes)
+            return pc + 1
+        expected = barrier_mask(w, register, mask) & ~load64(w + EXITED) & ALL
+        if (expected & ~mask) == 0:
+            return pc + 1
+        park(w, pc + 1, mask, L.P_BSYNC + register, 0)
+        try_release(w)
+    elif kind == L.K_WARPSYNC:
+        expected = lanes & ~load64(w + EXITED) & ALL
+        if (expected & ~mask) == 0:
+            return pc + 1
+        park(w, pc + 1, mask, L.P_WARPSYNC, expected)
+        try_release(w)
+    elif kind == L.K_BAR:
+        if lanes == 0:
+            return pc + 1
+        # barrier id | threads << 8 | arrive-only << 32 | reduction << 33 | votes << 40
+        request = load64(w + 8 * L.W_RESULT)
+        if (request >> 32) & 1:
+            at = load64(w + 8 * L.W_CTA_STATE) + 8 * (request & 15)
+            store64(at, load64(at) + 32)
+            return pc + 1
+        park(w, pc + 1, lanes, L.P_BAR, request)
+        if lanes != mask:
+            set_active(w, mask & ~lanes)
+            return pc + 1
+    state = next_group(w)
+    if state == L.S_READY:
+        return load64(w + PC)
+    return -1 - state
+
+
+@njit(cache=True, nogil=True)
+def indirect(w, op, pc, lanes, n_ops):  # type: ignore[no-untyped-def]
+    """RET, BRX, CALL through registers: lanes with the first lane's target go; others take their turn."""
+    mask = load64(w + ACTIVE)
+    row = w + load32(op + FIRST_OPERAND)
+    base = load64(op + IMM0)
+    lane = lowest_bit(lanes)
+    first = load32(row + 4 * lane)
+    same = 0
+    for i in range(32):
+        if (lanes >> i) & 1 and load32(row + 4 * i) == first:
+            same |= 1 << i
+    target = (first & ALL) + base
+    if first < 0:
+        target = first + base
+    if target < 0 or (target & 15) != 0 or (target >> 4) >= n_ops:
+        return -100
+    rest = lanes & ~same
+    if rest != 0:
+        park(w, pc, rest, L.P_READY, 0)
+    idle = mask & ~lanes
+    if idle != 0:
+        park(w, pc + 1, idle, L.P_READY, 0)
+    if same != mask:
+        set_active(w, same)
+    return target >> 4
+
+
+@njit(cache=True, nogil=True)
+def run_warp(w, ops, n_ops, counts, quantum, context):  # type: ignore[no-untyped-def]
+    """Run a warp until it blocks, ends, faults, fills the event buffer or has issued ``quantum``.
+
+    counts: address of (executions, lanes) pairs of 64-bit integers, one an operation.
+    Returns (R_* or R_DONE with the new state in W_STATE, instructions issued).
+    """
+    pc = load64(w + PC)
+    lanes = popcount32(load64(w + ACTIVE))
+    issued = 0
+    status = L.R_QUANTUM
+    while issued < quantum:
+        op = ops + pc * OP_BYTES
+        kind = load32(op + KIND)
+        result = call_handler(load64(op + HANDLER), w, op)
+        if kind == L.K_DATA and result != L.OK:
+            status = L.R_EVENTS_FULL if result == L.EVENTS_FULL else L.R_FAULT
+            break
+        at = counts + 16 * pc
+        store64(at, load64(at) + 1)
+        store64(at + 8, load64(at + 8) + lanes)
+        issued += 1
+        if kind == L.K_DATA or kind == L.K_NOP:
+            pc += 1
+            continue
+        result &= ALL
+        if kind == L.K_BRA:
+            # the two uniform outcomes need no change of groups
+            if result == 0:
+                pc += 1
+                continue
+            if result == load64(w + ACTIVE):
+                pc = load32(op + TARGET)
+                continue
+        elif kind == L.K_EXIT and result == 0:
+            pc += 1
+            continue
+        if kind == L.K_TRAP:
+            if result != 0:
+                status = L.R_TRAP
+                break
+            pc += 1
+            continue
+        if kind == L.K_YIELD:
+            rotate(w, pc + 1)
+            pc = load64(w + PC)
+            lanes = popcount32(load64(w + ACTIVE))
+            continue
+        if kind == L.K_INDIRECT:
+            if result == 0:
+                pc += 1
+                continue
+            following = indirect(w, op, pc, result, n_ops)
+            if following == -100:
+                status = L.R_BAD_TARGET
+                break
+        else:
+            following = control(w, op, pc, kind, result)
+        if following < 0:
+            store64(w + 8 * L.W_STATE, -1 - following)
+            return L.R_DONE, issued
+        pc = following
+        lanes = popcount32(load64(w + ACTIVE))
+    if status == L.R_QUANTUM:
+        rotate(w, pc)
+    else:
+        store64(w + PC, pc)
+    return status, issued

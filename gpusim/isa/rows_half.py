@@ -1,0 +1,129 @@
+"""Packed fp16 and bf16 rows.
+
+A half2 operand is one word; its suffix (H0_H0, H1_H1, H1_H0) chooses which half each side reads.
+Arithmetic is exact in fp64 (a product of two halves plus a third fits), then rounded once.
+
+Source: PTX ISA 9.0, half-precision floating-point instructions; operand suffixes from compiled code.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from gpusim.isa.rows_float import COMPARE, compare, minmax
+from gpusim.isa.rows_integer import boolean
+from gpusim.isa.table import row
+
+PTX = "PTX ISA 9.0, half-precision arithmetic"
+
+
+def kind_of(m: Any) -> str:
+    return "bf16" if any(w.startswith("BF16") for w in m.words) else "f16"
+
+
+def halves(x: Any, m: Any, k: int, raw: Any) -> tuple[Any, Any]:
+    """Low and high value of source k as fp64, swizzle and sign modifiers applied."""
+    flags = m.sources[k]
+    low, high = {"H0_H0": (0, 0), "H1_H1": (1, 1), "H1_H0": (0, 1), "H0": (0, 0), "H1": (1, 1)}.get(
+        next((s for s in flags.suffixes if s[0] == "H"), "H1_H0"))
+    out = []
+    for index in (low, high):
+        if "F32" in flags.suffixes:
+            v = raw.cast("f32")
+        else:
+            v = x.half(raw, index, kind_of(m))
+        if "FTZ" in m and kind_of(m) == "f16":
+            v = (x.fabs(v).lt(2.0**-14)).where((v.bits() & 0x80000000).cast("f32"), v)
+        if flags.abs:
+            v = x.fabs(v)
+        out.append((-v if flags.neg else v).fext())
+    return out[0], out[1]
+
+
+def finish_half(x: Any, m: Any, v: Any) -> Any:
+    """fp64 to a half (as i32 in 0..65535) with SAT, RELU and FTZ."""
+    if "SAT" in m:
+        v = v.gt(0.0).where(v, x.const(0.0, "f64"))
+        v = v.lt(1.0).where(v, x.const(1.0, "f64"))
+    if "RELU" in m:
+        v = (v.gt(0.0) | v.isnan()).where(v, x.const(0.0, "f64"))
+    h = x.to_half(v, kind_of(m)).zext("i32")
+    if "FTZ" in m and kind_of(m) == "f16":
+        h = (h & 0x7C00).eq(0).where(h & 0x8000, h)
+    return h
+
+
+def pack(x: Any, m: Any, low: Any, high: Any) -> Any:
+    return finish_half(x, m, low) | finish_half(x, m, high).shl(16)
+
+
+MODIFIERS = "F32 BF16_V2 BF16 V2 FTZ SAT RELU MMA F16 F16_V2"
+
+
+@row("HADD2 HADD2_32I", "i32 = h2 h2", modifiers=MODIFIERS, pipe="fma", source=PTX)
+def hadd2(x: Any, m: Any, a: Any, b: Any) -> Any:
+    (a0, a1), (b0, b1) = halves(x, m, 0, a), halves(x, m, 1, b)
+    if "F32" in m:
+        return x.canon((a0 + b0).fround()).bits()
+    return pack(x, m, a0 + b0, a1 + b1)
+
+
+@row("HMUL2", "i32 = h2 h2", modifiers=MODIFIERS, pipe="fma", source=PTX)
+def hmul2(x: Any, m: Any, a: Any, b: Any) -> Any:
+    (a0, a1), (b0, b1) = halves(x, m, 0, a), halves(x, m, 1, b)
+    return pack(x, m, a0 * b0, a1 * b1)
+
+
+@row("HFMA2", "i32 = h2 h2 h2", modifiers=MODIFIERS, pipe="fma", source=PTX)
+def hfma2(x: Any, m: Any, a: Any, b: Any, c: Any) -> Any:
+    (a0, a1), (b0, b1), (c0, c1) = (halves(x, m, k, v) for k, v in enumerate((a, b, c)))
+    return pack(x, m, x.fma(a0, b0, c0), x.fma(a1, b1, c1))
+
+
+@row("HMNMX2 VHMNMX", "i32 = h2 h2 P", modifiers=MODIFIERS + " NAN XORSIGN", source="PTX ISA 9.0 min, max")
+def hmnmx2(x: Any, m: Any, a: Any, b: Any, p: Any) -> Any:
+    (a0, a1), (b0, b1) = halves(x, m, 0, a), halves(x, m, 1, b)
+    nan = "NAN" in m
+    return pack(x, m, minmax(x, a0, b0, p, nan), minmax(x, a1, b1, p, nan))
+
+
+@row("HSETP2", "P P = h2 h2 P", modifiers=f"{COMPARE} AND OR XOR H_AND BF16_V2 V2 FTZ", source="PTX ISA 9.0 setp")
+def hsetp2(x: Any, m: Any, a: Any, b: Any, p: Any) -> Any:
+    """Each half has its own predicate result (H_AND: both halves together, and the inverse)."""
+    (a0, a1), (b0, b1) = halves(x, m, 0, a), halves(x, m, 1, b)
+    r0, r1 = compare(x, m, a0, b0), compare(x, m, a1, b1)
+    if "H_AND" in m:
+        both = r0 & r1
+        return boolean(m, both, p), boolean(m, ~both, p)
+    return boolean(m, r0, p), boolean(m, r1, p)
+
+
+@row("HSET2", "i32 = h2 h2 P", modifiers=f"{COMPARE} AND OR XOR BF BM BF16_V2 V2 FTZ", source="PTX ISA 9.0 set")
+def hset2(x: Any, m: Any, a: Any, b: Any, p: Any) -> Any:
+    (a0, a1), (b0, b1) = halves(x, m, 0, a), halves(x, m, 1, b)
+    one = 0xFFFF if "BF" not in m else (0x3F80 if kind_of(m) == "bf16" else 0x3C00)
+    low, high = (boolean(m, compare(x, m, u, v), p).where(x.const(one, "i32"), x.const(0, "i32"))
+                 for u, v in ((a0, b0), (a1, b1)))
+    return low | high.shl(16)
+
+
+@row("MUFU.F16 MUFU.BF16 MUFU.BF16_V2", "i32 = raw", modifiers="TANH EX2 PACKED F16 BF16 V2", pipe="xu",
+     source="PTX ISA 9.0 tanh.approx, ex2.approx on halves; rounded once from fp64", bound="1 ulp of the half")
+def mufu_half(x: Any, m: Any, raw: Any) -> Any:
+    from gpusim.isa.rows_float import exp2_f64
+
+    kind = kind_of(m)
+    flags = m.sources[0]
+    v = x.half(raw, 1 if any(s.startswith("H1") for s in flags.suffixes) else 0, kind).fext()
+    v = x.fabs(v) if flags.abs else v
+    v = -v if flags.neg else v
+    limit = v.gt(200.0).where(x.const(200.0, "f64"), v.lt(-200.0).where(x.const(-200.0, "f64"), v))
+    if "EX2" in m:
+        r = exp2_f64(x, limit)
+    else:
+        e = exp2_f64(x, x.fabs(limit) * (-2.0 / math.log(2.0)))
+        r = (x.const(1.0, "f64") - e) / (e + 1.0)
+        r = x.fabs(v).lt(1e-3).where(x.fabs(v), r)
+        r = (r.bits() | (v.bits() & (1 << 63))).cast("f64")
+    return x.to_half(v.isnan().where(v, r), kind).zext("i32")

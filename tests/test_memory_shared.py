@@ -1,0 +1,296 @@
+"""Shared-memory wavefronts: hand-derived cases, and a brute-force oracle over random accesses.
+
+The oracle below works from sets of words, as hardware.md 3 states the rules, and shares no code with the
+compiled counters.  The recorded hardware patterns are compared in test_access_batch.py.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpusim.device import load_device
+from gpusim.events import EVENT, Flag, Kind, Space
+from gpusim.memory.coalescer import GlobalGeometry
+from gpusim.memory.counters import N_COUNTERS, Counter, count_events
+from gpusim.memory.shared import SharedGeometry, bank_map, unsettled
+
+GEOMETRY = SharedGeometry(banks=32, word_bytes=4)
+GLOBAL = GlobalGeometry(sector_bytes=32, line_bytes=128, tag_bank_masks=(1, 2), tag_bank_line_bits=2)
+FULL = 0xFFFFFFFF
+LANES = range(32)
+
+
+def events(kind, width, rows, flags=0):
+    """One event for each (mask, addresses)."""
+    made = np.zeros(len(rows), EVENT)
+    for event, (mask, addresses) in zip(made, rows, strict=True):
+        event["space"], event["kind"], event["nbytes"], event["flags"] = Space.SHARED, kind, width, flags
+        event["mask"] = mask
+        event["addresses"] = np.array(addresses, np.uint64)
+    return made
+
+
+def count(made):
+    out = np.zeros((1, N_COUNTERS), np.int64)
+    count_events(made, out, GEOMETRY, GLOBAL)
+    return out[0]
+
+
+def cost(kind, width, addresses, mask=FULL, flags=0):
+    """(wavefronts, ideal wavefronts) of one access, after checking that the drawing agrees."""
+    event = events(kind, width, [(mask, [int(a) for a in addresses])], flags)
+    counts = count(event)
+    drawn = bank_map(event[0], GEOMETRY)
+    found = int(counts[Counter.SHARED_WAVEFRONTS]), int(counts[Counter.SHARED_IDEAL_WAVEFRONTS])
+    assert (len(drawn.wavefronts), drawn.ideal_wavefronts) == found
+    return found
+
+
+def oracle(kind, width, addresses, mask):
+    """hardware.md 3, by sets of words."""
+    active = [lane for lane in LANES if mask >> lane & 1]
+
+    def words(lane):
+        return range(addresses[lane] // 4, (addresses[lane] + width - 1) // 4 + 1)
+
+    def degree(lanes):
+        return max(len({w for lane in lanes for w in words(lane) if w % 32 == bank}) for bank in LANES)
+
+    def crowd(lanes):
+        return max(sum(1 for lane in lanes for w in words(lane) if w % 32 == bank) for bank in LANES)
+
+    size = {1: 32, 2: 32, 4: 32, 8: 16, 16: 8}[width]
+    if kind == Kind.LOAD and width > 4:
+        for distance in (1, 2):
+            if all(
+                lane ^ distance not in active or addresses[lane] == addresses[lane ^ distance]
+                for lane in active
+            ):
+                size = {8: 32, 16: 16}[width]
+    groups = [[lane for lane in active if lane // size == g] for g in range(32 // size)]
+    groups = [group for group in groups if group]
+    if kind in (Kind.ATOMIC, Kind.REDUCTION, Kind.ASYNC_COPY):
+        return sum(crowd(group) for group in groups), len(groups)
+    return sum(degree(group) for group in groups), len(groups)
+
+
+# -- by hand --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("what", "kind", "width", "addresses", "expected"),
+    [
+        ("a row of floats", Kind.LOAD, 4, [4 * i for i in LANES], (1, 1)),
+        ("one word for all", Kind.LOAD, 4, [64] * 32, (1, 1)),
+        ("a column of float[32][32]", Kind.LOAD, 4, [128 * i for i in LANES], (32, 1)),
+        ("a column of float[32][33]", Kind.LOAD, 4, [132 * i for i in LANES], (1, 1)),
+        ("stride 2", Kind.LOAD, 4, [8 * i for i in LANES], (2, 1)),
+        ("bytes in one word", Kind.STORE, 1, [i % 4 for i in LANES], (1, 1)),
+        ("halves, 32 words apart", Kind.STORE, 2, [128 * (i % 2) for i in LANES], (2, 1)),
+        ("double row", Kind.LOAD, 8, [8 * i for i in LANES], (2, 2)),
+        ("broadcast LDS.64: one merged group", Kind.LOAD, 8, [0] * 32, (1, 1)),
+        ("broadcast STS.64: never merges", Kind.STORE, 8, [0] * 32, (2, 2)),
+        ("float4 row", Kind.LOAD, 16, [16 * i for i in LANES], (4, 4)),
+        ("broadcast LDS.128: two merged groups", Kind.LOAD, 16, [32] * 32, (2, 2)),
+        ("broadcast STS.128", Kind.STORE, 16, [32] * 32, (4, 4)),
+        ("LDS.128, word lane%4: no pair agrees", Kind.LOAD, 16, [16 * (i % 4) for i in LANES], (4, 4)),
+        ("LDS.128, pairs of lanes agree", Kind.LOAD, 16, [16 * (i // 2) for i in LANES], (2, 2)),
+        ("LDS.128, lanes 2 apart agree", Kind.LOAD, 16, [16 * (i & ~2) for i in LANES], (4, 2)),
+        ("LDS.128, stride 32 B", Kind.LOAD, 16, [32 * i for i in LANES], (8, 4)),
+        ("ldmatrix, rows of 64 B", Kind.LDMATRIX, 16, [64 * i for i in LANES], (16, 4)),
+        ("ldmatrix, rows of 80 B", Kind.LDMATRIX, 16, [80 * i for i in LANES], (4, 4)),
+        ("ldmatrix, one row for all: no merging", Kind.LDMATRIX, 16, [0] * 32, (4, 4)),
+        ("atomics on one word", Kind.ATOMIC, 4, [0] * 32, (32, 1)),
+        ("atomics on a row", Kind.ATOMIC, 4, [4 * i for i in LANES], (1, 1)),
+        ("atomics, pairs on one word", Kind.ATOMIC, 4, [4 * (i // 2) for i in LANES], (2, 1)),
+    ],
+)
+def test_known_costs(what, kind, width, addresses, expected):
+    assert cost(kind, width, addresses, flags=Flag.ADD) == expected, what
+
+
+@pytest.mark.parametrize(
+    ("what", "kind", "width", "mask", "addresses", "expected"),
+    [
+        ("empty quarters cost nothing", Kind.STORE, 16, 0x0000FF00, [16 * i for i in LANES], (1, 1)),
+        ("only the low half", Kind.STORE, 8, 0x0000FFFF, [8 * i for i in LANES], (1, 1)),
+        ("half a column", Kind.LOAD, 4, 0xFFFF0000, [128 * i for i in LANES], (16, 1)),
+        ("one lane", Kind.LOAD, 4, 1 << 31, [4096] * 32, (1, 1)),
+        # Every second lane is off, so each active lane has an inactive neighbour and all groups merge.
+        ("even lanes merge", Kind.LOAD, 16, 0x55555555, [16 * (i // 2) for i in LANES], (2, 2)),
+        ("even lanes of a store do not", Kind.STORE, 16, 0x55555555, [16 * (i // 2) for i in LANES], (4, 4)),
+        # One pair of the whole warp disagrees, at both distances: no group merges.
+        ("one odd lane", Kind.LOAD, 16, FULL, [0] * 31 + [16], (4, 4)),
+        ("merged and half empty", Kind.LOAD, 8, 0x00FF0000, [0] * 32, (1, 1)),
+    ],
+)
+def test_partial_masks(what, kind, width, mask, addresses, expected):
+    assert cost(kind, width, addresses, mask) == expected, what
+
+
+def test_inactive_lanes_do_not_matter():
+    quiet = [4 * i if i < 16 else 0 for i in LANES]
+    noisy = [4 * i if i < 16 else 2**64 - 1 - 128 * i for i in LANES]
+    assert cost(Kind.LOAD, 4, quiet, 0xFFFF) == cost(Kind.LOAD, 4, noisy, 0xFFFF) == (1, 1)
+
+
+def test_event_without_lanes_counts_nothing():
+    assert not count(events(Kind.LOAD, 4, [(0, [0] * 32)])).any()
+
+
+# -- properties -----------------------------------------------------------------------------------
+
+KINDS = [
+    (Kind.LOAD, width, 0) for width in (1, 2, 4, 8, 16)
+] + [(Kind.STORE, width, 0) for width in (1, 2, 4, 8, 16)] + [
+    (Kind.LDMATRIX, 16, 0),
+    (Kind.STMATRIX, 16, 0),
+    (Kind.ATOMIC, 4, int(Flag.ADD)),
+    (Kind.ATOMIC, 8, 0),
+    (Kind.REDUCTION, 4, int(Flag.ADD)),
+    (Kind.ASYNC_COPY, 4, 0),
+    (Kind.ASYNC_COPY, 16, int(Flag.BYPASS_L1)),
+]  # fmt: skip
+
+
+@st.composite
+def accesses(draw):
+    """Random, strided, folded and nearly-merging addresses in 64 KB, aligned to the width."""
+    kind, width, flags = draw(st.sampled_from(KINDS))
+    units = 65536 // width
+    shape = draw(st.integers(0, 3))
+    if shape == 0:
+        index = draw(st.lists(st.integers(0, units - 1), min_size=32, max_size=32))
+    elif shape == 1:
+        start, stride = draw(st.integers(0, 64)), draw(st.integers(0, 200))
+        fold = draw(st.sampled_from([1, 2, 4, 8, 16, 32]))
+        index = [start + lane % fold * stride + lane // fold * draw(st.integers(0, 3)) for lane in LANES]
+    elif shape == 2:
+        few = draw(st.lists(st.integers(0, units - 1), min_size=1, max_size=4))
+        index = [draw(st.sampled_from(few)) for _ in LANES]
+    else:
+        drop = draw(st.sampled_from([1, 2, 3]))
+        index = [(lane & ~drop) * draw(st.sampled_from([1, 3, 8])) for lane in LANES]
+    mask = draw(
+        st.one_of(st.just(FULL), st.integers(0, FULL), st.sampled_from([0x55555555, 0xFF, 0xFFFF0000]))
+    )
+    return kind, width, flags, mask, [i % units * width for i in index]
+
+
+@settings(max_examples=400, deadline=None)
+@given(accesses())
+def test_equals_the_rules(access):
+    kind, width, flags, mask, addresses = access
+    assert cost(kind, width, addresses, mask, flags) == oracle(kind, width, addresses, mask)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(accesses(), min_size=1, max_size=12), st.integers(1, 5))
+def test_any_chunking_gives_the_same(many, size):
+    made = np.concatenate([events(k, w, [(m, a)], f) for k, w, f, m, a in many])
+    made["pc"] = np.arange(len(made)) % 3 * 16
+    whole = np.zeros((3, N_COUNTERS), np.int64)
+    count_events(made, whole, GEOMETRY, GLOBAL)
+    parts = np.zeros((3, N_COUNTERS), np.int64)
+    for start in range(0, len(made), size):
+        count_events(made[start : start + size], parts, GEOMETRY, GLOBAL)
+    assert (whole == parts).all()
+
+
+def test_threads_give_the_same():
+    rng = np.random.default_rng(7)
+    made = events(Kind.LOAD, 4, [(FULL, rng.integers(0, 8192, 32) * 4) for _ in range(300)])
+    alone = count(made)
+    with ThreadPoolExecutor(4) as pool:
+        assert all((counts == alone).all() for counts in pool.map(lambda _: count(made), range(16)))
+
+
+# -- detail for reports ---------------------------------------------------------------------------
+
+
+def test_bank_map_of_a_two_way_conflict():
+    drawn = bank_map(events(Kind.LOAD, 4, [(FULL, [8 * i for i in LANES])])[0], GEOMETRY)
+    assert drawn.bank_conflicts == 1
+    assert drawn.conflict_degree() == {bank: 2 for bank in range(0, 32, 2)}
+    assert drawn.fights()[:2] == ((0, (0, 16)), (2, (1, 17)))
+    assert [len(wavefront) for wavefront in drawn.wavefronts] == [16, 16]
+    assert {(t.lane, t.bank, t.word) for t in drawn.wavefronts[1]} == {
+        (i, 2 * i % 32, 2 * i) for i in range(16, 32)
+    }
+
+
+def test_bank_map_serves_every_word_once():
+    rng = np.random.default_rng(3)
+    made = events(Kind.LOAD, 16, [(0x0FFFFF0F, rng.integers(0, 64, 32) * 16)])[0]
+    drawn = bank_map(made, GEOMETRY)
+    served = [(t.lane, t.word) for wavefront in drawn.wavefronts for t in wavefront]
+    lanes = [lane for lane in LANES if 0x0FFFFF0F >> lane & 1]
+    assert sorted(served) == [
+        (lane, int(made["addresses"][lane]) // 4 + w) for lane in lanes for w in range(4)
+    ]
+    for wavefront in drawn.wavefronts:  # one word a bank and wavefront
+        assert len({t.bank for t in wavefront}) == len({t.word for t in wavefront})
+
+
+def test_bank_map_refuses_other_spaces():
+    made = events(Kind.LOAD, 4, [(FULL, [0] * 32)])
+    made["space"] = Space.GLOBAL
+    with pytest.raises(ValueError, match="needs a shared event, not global"):
+        bank_map(made[0], GEOMETRY)
+
+
+def test_unsettled_names_what_was_not_measured():
+    assert unsettled(Kind.LOAD, 0, 16) is None
+    assert unsettled(Kind.LDMATRIX, 0, 16) is None
+    assert unsettled(Kind.ATOMIC, Flag.ADD, 4) is None
+    assert "ATOMS" in str(unsettled(Kind.ATOMIC, Flag.CAS, 4))
+    assert "ATOMS" in str(unsettled(Kind.ATOMIC, Flag.ADD, 8))
+    assert "STSM" in str(unsettled(Kind.STMATRIX, 0, 16))
+    assert "LDGSTS" in str(unsettled(Kind.ASYNC_COPY, 0, 4))
+    assert "LDGSTS.BYPASS" in str(unsettled(Kind.ASYNC_COPY, Flag.BYPASS_L1, 16))
+
+
+# -- geometry and misuse --------------------------------------------------------------------------
+
+
+def test_geometry_comes_from_the_device():
+    assert SharedGeometry.from_device(load_device("h200")) == GEOMETRY
+
+
+def test_geometry_is_a_parameter():
+    made = events(Kind.LOAD, 4, [(FULL, [64 * i for i in LANES])])
+    out = np.zeros((1, N_COUNTERS), np.int64)
+    count_events(made, out, SharedGeometry(banks=16, word_bytes=4), GLOBAL)
+    assert out[0, Counter.SHARED_WAVEFRONTS] == 32  # 16 banks: every address in bank 0
+    assert len(bank_map(made[0], SharedGeometry(16, 4)).wavefronts) == 32
+
+
+@pytest.mark.parametrize(("banks", "word_bytes"), [(0, 4), (33, 4), (128, 4), (32, 3)])
+def test_geometry_must_be_a_power_of_two(banks, word_bytes):
+    with pytest.raises(ValueError, match="power of two"):
+        SharedGeometry(banks, word_bytes)
+
+
+def test_misuse_is_refused():
+    made = events(Kind.LOAD, 4, [(FULL, [0] * 32)])
+    out = np.zeros((1, N_COUNTERS), np.int64)
+    with pytest.raises(TypeError, match="dtype EVENT"):
+        count_events(np.zeros(1, np.int64), out, GEOMETRY, GLOBAL)
+    with pytest.raises(TypeError, match="out must be"):
+        count_events(made, np.zeros((1, 3), np.int64), GEOMETRY, GLOBAL)
+    made["pc"] = 16
+    with pytest.raises(ValueError, match=r"event 0 cannot be counted: pc 0x10.*1 instructions"):
+        count_events(made, out, GEOMETRY, GLOBAL)
+    made["pc"], made["nbytes"] = 0, 3
+    with pytest.raises(ValueError, match="width 3"):
+        count_events(made, out, GEOMETRY, GLOBAL)
+    made["nbytes"], made["space"] = 4, 9
+    with pytest.raises(ValueError, match="space 9"):
+        count_events(made, out, GEOMETRY, GLOBAL)
+    count_events(made[:0], out, GEOMETRY, GLOBAL)
+    assert not out.any()
