@@ -175,6 +175,11 @@ class Cubin:
     relocations: tuple[Relocation, ...]
     functions: Mapping[str, Function]
 
+    @property
+    def reserved_shared_bytes(self) -> int:
+        """Bytes the system keeps at the start of each CTA's shared window, before ``__shared__`` variables."""
+        return _reserved_shared(self.sections, self.symbols)
+
     def section(self, name: str) -> Section | None:
         return next((s for s in self.sections if s.name == name), None)
 
@@ -351,6 +356,12 @@ def _attributes(section: Section, where: str) -> Iterator[tuple[int, bytes]]:
         )
 
 
+def _reserved_shared(sections: tuple[Section, ...], symbols: tuple[Symbol, ...]) -> int:
+    cap = next((s.value for s in symbols if s.name == ".nv.reservedSmem.cap"), 0)
+    named = any(s.name == ".nv.shared.reserved.0" for s in sections)
+    return cap or (RESERVED_SHARED_BYTES if named else 0)
+
+
 def _parse_functions(
     sections: tuple[Section, ...], symbols: tuple[Symbol, ...], where: str
 ) -> dict[str, Function]:
@@ -362,8 +373,7 @@ def _parse_functions(
                 symbol, value = struct.unpack_from("<II", payload)
                 per_symbol.setdefault(attribute, {})[symbol] = value
 
-    cap = next((s.value for s in symbols if s.name == ".nv.reservedSmem.cap"), 0)
-    reserved = cap or (RESERVED_SHARED_BYTES if ".nv.shared.reserved.0" in by_name else 0)
+    reserved = _reserved_shared(sections, symbols)
     labels: dict[int, dict[str, int]] = {}
     for symbol in symbols:
         if symbol.is_function and symbol.name:

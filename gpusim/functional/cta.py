@@ -40,6 +40,9 @@ M_NEXT, M_ISSUED, M_SLOT, M_FINISHED, M_IDLE, M_WARP = range(6)
 M_WORDS = 8
 
 STATE = 8 * L.W_STATE
+CTAID_X, CTAID_Y, CTAID_Z = L.row(L.ROW_CTAID_X), L.row(L.ROW_CTAID_Y), L.row(L.ROW_CTAID_Z)
+PREDICATES, PREDICATE_WORDS = L.row(L.ROW_P), 16 * (L.ROW_LANE - L.ROW_P)
+REGISTERS = L.row(L.ROW_R)
 
 
 @njit(cache=True, nogil=True)
@@ -73,13 +76,13 @@ def start_cta(slots, s, cta, q, context):  # type: ignore[no-untyped-def]
         store64(w + 8 * L.W_CTA_STATE, slots[s, SLOT_STATE])
         set_active(w, lanes)
         for lane in range(32):
-            store32(w + L.row(L.ROW_CTAID_X) + 4 * lane, x)
-            store32(w + L.row(L.ROW_CTAID_Y) + 4 * lane, y)
-            store32(w + L.row(L.ROW_CTAID_Z) + 4 * lane, z)
-        for i in range(16 * (L.ROW_LANE - L.ROW_P)):
-            store64(w + L.row(L.ROW_P) + 8 * i, 0)
+            store32(w + CTAID_X + 4 * lane, x)
+            store32(w + CTAID_Y + 4 * lane, y)
+            store32(w + CTAID_Z + 4 * lane, z)
+        for i in range(PREDICATE_WORDS):
+            store64(w + PREDICATES + 8 * i, 0)
         for i in range(16 * q[Q_REGISTERS]):
-            store64(w + L.row(L.ROW_R) + 8 * i, 0)
+            store64(w + REGISTERS + 8 * i, 0)
         local = load64(w + 8 * L.W_LOCAL)
         for i in range(4 * q[Q_LOCAL_BYTES]):
             store64(local + 8 * i, 0)

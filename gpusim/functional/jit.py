@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -130,8 +133,7 @@ class Handler:
         self.plan = p
         self.module = ir.Module(name="handler")
         self.module.triple = llvm.get_process_triple()
-        self.name = "h" + hashlib.sha256(p.key.encode()).hexdigest()[:24]
-        function = ir.Function(self.module, ir.FunctionType(I32, [I64, I64]), self.name)
+        function = ir.Function(self.module, ir.FunctionType(I32, [I64, I64]), symbol(p.key))
         self.x = WarpLanes(self.module, function)
 
     def source(self, index: int, slot: Slot) -> V | list[V]:
@@ -263,7 +265,6 @@ class Jit:
         backing = llvm.parse_assembly("")
         self.engine = llvm.create_mcjit_compiler(backing, self.machine)
         self.addresses: dict[str, int] = {}
-        self.compiled = 0
 
     def _optimise(self, assembly: str) -> bytes:
         module = llvm.parse_assembly(assembly)
@@ -271,26 +272,46 @@ class Jit:
         builder.getModulePassManager().run(module, builder)
         return bytes(self.machine.emit_object(module))
 
-    def address(self, p: Plan) -> int:
-        """Address of the handler for a plan, compiling and caching it if it is new."""
-        found = self.addresses.get(p.key)
-        if found is not None:
-            return found
-        key = hashlib.sha256(f"{_generator_hash()}|{p.key}".encode()).hexdigest()
-        code = disk.get("handlers", key)
-        handler_name = "h" + hashlib.sha256(p.key.encode()).hexdigest()[:24]
-        if code is None:
-            try:
-                code = self._optimise(Handler(p).build())
-            except UnsupportedError as error:
-                raise UnsupportedError(error.what, where=where(p.bound.instruction), hint=error.hint) from None
-            disk.put("handlers", key, code)
-            self.compiled += 1
-        self.engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    def prepare(self, plans: Sequence[Plan]) -> None:
+        """Load the handlers of many plans, compiling on all cores those no cache holds."""
+        wanted = {p.key: p for p in plans if p.key not in self.addresses}
+        missing: list[tuple[Plan, str, str]] = []
+        for p in wanted.values():
+            name = hashlib.sha256(f"{_generator_hash()}|{p.key}".encode()).hexdigest()
+            code = disk.get("handlers", name)
+            if code is not None:
+                self._load(code)
+            else:
+                missing.append((p, name, self._assembly(p)))
+        if missing:
+            with ThreadPoolExecutor(os.cpu_count() or 1) as pool:  # LLVM releases the GIL
+                codes = pool.map(self._optimise, (assembly for _, _, assembly in missing))
+                for (_, name, _), code in zip(missing, codes, strict=True):
+                    disk.put("handlers", name, code)
+                    self._load(code)
         self.engine.finalize_object()
-        address = self.engine.get_function_address(handler_name)
-        self.addresses[p.key] = address
-        return int(address)
+        for key in wanted:
+            self.addresses[key] = int(self.engine.get_function_address(symbol(key)))
+
+    def _assembly(self, p: Plan) -> str:
+        try:
+            return Handler(p).build()
+        except UnsupportedError as error:
+            raise UnsupportedError(error.what, where=where(p.bound.instruction), hint=error.hint) from None
+
+    def _load(self, code: bytes) -> None:
+        self.engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+
+    def address(self, p: Plan) -> int:
+        """Address of the handler for a plan, compiled if it is new."""
+        if p.key not in self.addresses:
+            self.prepare([p])
+        return self.addresses[p.key]
+
+
+def symbol(key: str) -> str:
+    """The handler's name in object code."""
+    return "h" + hashlib.sha256(key.encode()).hexdigest()[:24]
 
 
 @cache

@@ -6,6 +6,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 
@@ -58,7 +59,8 @@ def call_handler(typingctx: Any, function: Any, warp: Any, operation: Any) -> An
 @intrinsic
 def popcount32(typingctx: Any, value: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        f = builder.module.declare_intrinsic("llvm.ctpop", [ir.IntType(64)])
+        i64 = ir.IntType(64)
+        f = cgutils.get_or_insert_function(builder.module, ir.FunctionType(i64, [i64]), "llvm.ctpop.i64")
         return builder.call(f, [builder.and_(args[0], ir.Constant(ir.IntType(64), 0xFFFFFFFF))])
 
     return types.int64(types.int64), codegen
@@ -69,7 +71,8 @@ def lowest_bit(typingctx: Any, value: Any) -> Any:
     """Index of the lowest set bit; the value must not be 0."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        f = builder.module.declare_intrinsic("llvm.cttz", [ir.IntType(64)])
+        i64 = ir.IntType(64)
+        f = cgutils.get_or_insert_function(builder.module, ir.FunctionType(i64, [i64, ir.IntType(1)]), "llvm.cttz.i64")
         return builder.call(f, [args[0], ir.Constant(ir.IntType(1), 1)])
 
     return types.int64(types.int64), codegen

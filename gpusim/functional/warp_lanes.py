@@ -171,8 +171,9 @@ class WarpLanes(MemoryLanes):
     def host_constant(self, a: Address, nbytes: int) -> V:
         """Host address of a constant-bank read; the bank is in ``a.ubase`` or fixed in IMM1."""
         offset = a.offset.trunc("i32")
-        if a.base is not None:
-            offset = offset + a.base
+        for part in (a.base, a.ubase):
+            if part is not None:
+                offset = offset + part
         table = self.context_word(L.C_CONST_TABLE)
         bank = self.imm(1)
         entry = self.b.add(table, self.b.mul(bank, self.i64c(16)))

@@ -118,6 +118,7 @@ def trap(x: Any, m: Any, *_: Any) -> Any:
 @row("CCTLL", " = ?any ?any", modifiers="IVALL E IV PF1 PF2 DISCARD", pipe="lsu", control="NOP", source="as CCTL")
 @row("LDGDEPBAR", " = ", pipe="lsu", control="NOP", source="PTX ISA 9.0 cp.async.commit_group")
 @row("DEPBAR", " = any ?any ?any", " = ", modifiers="LE SP BAR", pipe="cbu", control="NOP", source="scoreboard wait; cp.async.wait_group")
+@row("ENDCOLLECTIVE CGAERRBAR", " = ", pipe="cbu", control="NOP", source="compiled code of collectives and fences")
 @row("FENCE", " = ?any", modifiers="VIEW ASYNC S T G", pipe="lsu", control="NOP", source="PTX ISA 9.0 fence.proxy")
 @row("PREEXIT ACQBULK PMTRIG", " = ?any", pipe="cbu", control="NOP", source="programmatic launch control")
 def nothing(x: Any, m: Any, *_: Any) -> Any:

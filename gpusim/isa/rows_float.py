@@ -247,8 +247,12 @@ def dfma(x: Any, m: Any, a: Any, b: Any, c: Any) -> Any:
     return fma64(x, m, a, b, c)
 
 
-@row("DSETP", "P P = f64 f64 P", modifiers=f"{COMPARE} AND OR XOR", pipe="fp64", source="PTX ISA 9.0 setp")
+@row("DSETP", "P P = f64 f64 P", modifiers=f"{COMPARE} MIN MAX AND OR XOR", pipe="fp64", source="PTX ISA 9.0 setp")
 def dsetp(x: Any, m: Any, a: Any, b: Any, p: Any) -> Any:
+    """MIN, MAX (of fmin, fmax): does a win, and is neither a number."""
+    if "MIN" in m or "MAX" in m:
+        wins = minmax(x, a, b, x.const(int("MIN" in m), "i1"), False).bits().eq(a.bits()) & ~a.isnan()
+        return boolean(m, wins, p), boolean(m, a.isnan() & b.isnan(), p)
     r = compare(x, m, a, b)
     return boolean(m, r, p), boolean(m, ~r, p)
 
@@ -445,6 +449,13 @@ def f2fp(x: Any, m: Any, a: Any, b: Any, c: Any) -> Any:
             wide = wide.eq(0.0).where(x.const(0.0, "f64"), wide)
         out.append(x.to_half(wide, kind, mode).zext("i32"))
     return out[0].shl(16) | out[1]
+
+
+@row("F2IP", "i32 = f32 f32 i32", modifiers="U8 S8 F32 NTZ TRUNC FLOOR CEIL", pipe="xu", source="PTX ISA 9.0 cvt.pack")
+def f2ip(x: Any, m: Any, a: Any, b: Any, c: Any) -> Any:
+    """Two values to saturated bytes (b lowest) under the low half of c."""
+    high, low = (_to_integer(x, m, v, "i32") & 0xFF for v in (a, b))
+    return c.shl(16) | high.shl(8) | low
 
 
 # --- multi-function unit

@@ -179,6 +179,24 @@ def imnmx(x: Any, m: Any, a: Any, b: Any, p: Any) -> Any:
     return r, smaller
 
 
+@row("VIADDMNMX UVIADDMNMX", "i32 = i32 i32 i32 P", modifiers="U32 S32 RELU", source="PTX ISA 9.0 min, max, add; compiled code")
+def viaddmnmx(x: Any, m: Any, a: Any, b: Any, c: Any, p: Any) -> Any:
+    """Minimum (or maximum) of a + b and c."""
+    return imnmx(x, m, a + b, c, p)[0]
+
+
+@row("I2I", "i32 = i32", modifiers="U8 S8 U16 S16 U32 S32 SAT", pipe="xu", source="PTX ISA 9.0 cvt")
+def i2i(x: Any, m: Any, a: Any) -> Any:
+    """Saturate to the first type named; the operand is of the second."""
+    to, source = [w for w in m.words if w != "SAT"][:2]
+    bits, signed = int(to[1:]), to[0] == "S"
+    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+    from_signed = source[0] == "S"
+    if from_signed:
+        a = a.lt(low).where(x.const(low, "i32"), a)
+    return a.gt(high, signed=from_signed).where(x.const(high, "i32"), a)
+
+
 @row("IABS UIABS", "i32 = i32", source="PTX ISA 9.0 abs")
 def iabs(x: Any, m: Any, a: Any) -> Any:
     return a.lt(0).where(-a, a)

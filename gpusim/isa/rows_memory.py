@@ -18,7 +18,7 @@ PTX = "PTX ISA 9.0, data movement"
 CACHE = ("E 32 64 128 256 U8 S8 U16 S16 U EF EL LU EU NA CONSTANT STRONG WEAK GPU SYS SM CTA VC PRIVATE MMIO "
          "LTC64B LTC128B LTC256B ZD INVALIDATE CG CI CV CS STRONG_GPU")
 LOADS = CACHE
-ATOMIC = ("E 32 64 128 ADD MIN MAX INC DEC AND OR XOR EXCH CAS SAFEADD S32 U32 S64 U64 F16x2 BF16_V2 F16 F32 F64 FTZ RN "
+ATOMIC = ("E 32 64 128 ADD MIN MAX INC DEC AND OR XOR EXCH CAS SAFEADD S32 U32 S64 U64 F16x2 BF16x2 BF16_V2 F16 F32 F64 FTZ RN "
           "STRONG GPU SYS SM CTA WEAK POPC CAST SPIN 64 STRONG_GPU")
 
 
@@ -189,8 +189,8 @@ def atomic_update(x: Any, m: Any) -> Any:
     """Scalar function (old, operands) -> new, on one lane."""
     b = x.b
     signed = any(w in m for w in ("S32", "S64"))
-    if any(w in m for w in ("F16x2", "BF16_V2", "F16")):
-        return lambda old, v: x.scalar_half2_add(old, v[0], "bf16" if "BF16_V2" in m else "f16")
+    if m.first("F16x2", "BF16_V2", "BF16x2", "F16"):
+        return lambda old, v: x.scalar_half2_add(old, v[0], "bf16" if m.first("BF16_V2", "BF16x2") else "f16")
     if "F32" in m or "F64" in m:
         return lambda old, v: x.scalar_float_add(old, v[0], ftz="FTZ" in m)
     if "POPC" in m:
@@ -265,7 +265,7 @@ def atoms(x: Any, m: Any, a: Any, *operands: Any) -> Any:
 
 def order_free(m: Mods) -> bool:
     """Integer reductions commute: their result does not depend on the order of CTAs."""
-    return not any(w in m for w in ("F16x2", "BF16_V2", "F16", "F32", "F64", "INC", "DEC", "EXCH"))
+    return not any(w in m for w in ("F16x2", "BF16_V2", "BF16x2", "F16", "F32", "F64", "INC", "DEC", "EXCH"))
 
 
 @row("RED REDG", " = mem data ?any", modifiers=ATOMIC, pipe="lsu", source="PTX ISA 9.0 red", widths=_atomic_words,

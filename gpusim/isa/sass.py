@@ -25,6 +25,7 @@ _FLOAT = re.compile(r"^[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+|INF|QNAN|SNAN|NA
 _CONST = re.compile(r"^(c|cx)\[([^\]]*)\]\[([^\]]*)\]((?:\.[A-Za-z0-9_]+)*)$")
 _DESC = re.compile(r"^(?:g?desc)\[UR(Z|\d+)(?:\.64)?\](.*)$")
 _MEM = re.compile(r"^\[([^\]]*)\]((?:\.[A-Za-z0-9_]+)*)$")
+_TWO_ADDRESSES = re.compile(r"^(\[[^\]]*\])(\[)")
 _SPLIT = re.compile(r",(?![^\[{]*[\]}])")
 
 
@@ -160,7 +161,9 @@ def parse_instruction(
 ) -> Instruction:
     """An instruction from the three fields nvdisasm prints and its 128-bit encoding."""
     opcode, *modifiers = opcode_text.strip().split(".")
-    operands = tuple(parse_operand(o, encoding) for o in _SPLIT.split(operands_text)) if operands_text.strip() else ()
+    # sm_80 prints the two addresses of LDGSTS without a comma: [R7][R2.64]
+    words = _SPLIT.split(_TWO_ADDRESSES.sub(r"\1,\2", operands_text)) if operands_text.strip() else []
+    operands = tuple(parse_operand(o, encoding) for o in words)
     guard = None
     if predicate_text and not predicate_text.strip().startswith("@"):
         # nvdisasm -json puts P2R's operand `PR` in the predicate field; the guard is in the encoding

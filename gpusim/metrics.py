@@ -1,0 +1,105 @@
+"""Metric names, units and definitions: how the profiler's counters are sums over instructions.
+
+Each :class:`Definition` sums columns of the per-instruction table over the instructions of some classes
+(hardware.md 11).  ``exact`` metrics must equal the profiler's; ``modelled`` ones carry an error band.
+Names are Nsight Compute's, verbatim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpusim.memory.counters import Counter
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A predicted value: number, unit as the profiler prints it, and tier (exact or modelled)."""
+
+    value: int | float
+    unit: str
+    tier: str
+
+
+#: Opcode -> class of instruction, for the profiler's per-class counts.
+CLASSES: Mapping[str, str] = {
+    "LDS": "shared_ld", "STS": "shared_st", "ATOMS": "shared_atom", "LDSM": "ldsm", "STSM": "stsm",
+    "LDG": "global_ld", "STG": "global_st", "RED": "global_red", "REDG": "global_red", "ATOMG": "global_atom",
+    "LDL": "local_ld", "STL": "local_st", "LDGSTS": "ldgsts", "LD": "generic_ld", "ST": "generic_st",
+    "ATOM": "generic_atom",
+}
+
+INST, THREADS = "inst_executed", "thread_inst_executed"
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """Sum of ``column`` over instructions whose class is in ``classes`` (all if empty)."""
+
+    name: str
+    unit: str
+    column: str | Counter
+    classes: tuple[str, ...] = ()
+    tier: str = "exact"
+
+
+GLOBAL = ("global_ld", "global_st", "global_red", "global_atom", "ldgsts", "generic_ld", "generic_st", "generic_atom")
+SHARED = ("shared_ld", "shared_st", "shared_atom", "ldsm", "stsm", "ldgsts", "generic_ld", "generic_st", "generic_atom")
+LOADS = ("global_ld", "ldgsts", "generic_ld")
+
+#: Columns of the source page (per instruction and as launch totals), in report order.
+SOURCE_COLUMNS: Mapping[str, tuple[str | Counter, tuple[str, ...]]] = {
+    "inst_executed": (INST, ()),
+    "thread_inst_executed": (THREADS, ()),
+    "memory_l1_wavefronts_shared": (Counter.SHARED_WAVEFRONTS, SHARED),
+    "memory_l1_wavefronts_shared_ideal": (Counter.SHARED_IDEAL_WAVEFRONTS, SHARED),
+    "memory_l1_tag_requests_global": (Counter.LINES, GLOBAL),
+    "memory_l2_theoretical_sectors_global": (Counter.THEORETICAL_SECTORS, GLOBAL),
+    "memory_l2_theoretical_sectors_global_ideal": (Counter.IDEAL_SECTORS, GLOBAL),
+}
+
+
+def _definitions() -> tuple[Definition, ...]:
+    out = [Definition("smsp__inst_executed.sum", "inst", INST), Definition("smsp__thread_inst_executed.sum", "thread", THREADS)]
+    for name in ("shared_ld", "shared_st", "shared_atom", "ldsm", "global_ld", "global_st", "global_red", "local_ld",
+                 "local_st", "ldgsts"):
+        out.append(Definition(f"smsp__inst_executed_op_{name}.sum", "inst", INST, (name,)))
+    for op, classes in (("ld", LOADS), ("st", ("global_st", "generic_st")), ("red", ("global_red",)),
+                        ("atom", ("global_atom", "generic_atom"))):
+        out.append(Definition(f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum", "request", Counter.REQUESTS, classes))
+        out.append(Definition(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum", "sector", Counter.SECTORS, classes))
+    for op, classes in (("ld", ("local_ld", "generic_ld")), ("st", ("local_st", "generic_st"))):
+        out.append(Definition(f"l1tex__t_requests_pipe_lsu_mem_local_op_{op}.sum", "request", Counter.LOCAL_REQUESTS, classes))
+        out.append(Definition(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{op}.sum", "sector", Counter.LOCAL_SECTORS, classes))
+    for op, name in (("ld", "shared_ld"), ("st", "shared_st"), ("atom", "shared_atom"), ("ldsm", "ldsm"),
+                     ("stsm", "stsm"), ("ldgsts", "ldgsts")):
+        out.append(Definition(f"smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum", "", Counter.SHARED_WAVEFRONTS,
+                              (name,)))
+    for name, (column, classes) in SOURCE_COLUMNS.items():
+        unit = {"inst_executed": "inst", "thread_inst_executed": "thread"}.get(name, "sector" if "sectors" in name else "")
+        out.append(Definition(name, unit, column, classes))
+    out.append(Definition("derived__memory_l1_wavefronts_shared_excessive", "", "excessive"))
+    return tuple(out)
+
+
+DEFINITIONS = _definitions()
+
+
+def evaluate(classes: list[str], counts: np.ndarray, counters: np.ndarray) -> dict[str, int]:
+    """Every definition over a launch.
+
+    classes: of each instruction; counts: int64[n][2]; counters: int64[n][len(Counter)].
+    """
+    names = np.array(classes)
+    out: dict[str, int] = {}
+    for d in DEFINITIONS:
+        if d.column == "excessive":
+            out[d.name] = out["memory_l1_wavefronts_shared"] - out["memory_l1_wavefronts_shared_ideal"]
+            continue
+        column = counts[:, 0] if d.column == INST else counts[:, 1] if d.column == THREADS else counters[:, int(d.column)]
+        chosen = column if not d.classes else column[np.isin(names, d.classes)]
+        out[d.name] = int(chosen.sum())
+    return out

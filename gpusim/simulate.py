@@ -1,0 +1,330 @@
+"""Simulating a launch: execute CTAs, count, put the profiler's names on the sums.
+
+A launch of modest cost is executed whole.  A larger one is sampled (:func:`_classes`): CTAs are sorted by their
+place in the grid (first, inner, last along each dimension), a few of each class are executed, and the counters
+are scaled to the class.  Where the executed CTAs of every class count alike, the result is what a full run
+gives; where they differ, the counters are estimates and marked ``modelled``.  Launches whose CTAs communicate
+(atomics that return values, strong loads) are always executed whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from gpusim import metrics as names
+from gpusim.device import DeviceSpec, load_device
+from gpusim.errors import InputError, LaunchError
+from gpusim.events import Flag, Kind
+from gpusim.functional import grid
+from gpusim.functional.image import Image, build
+from gpusim.isa.rows_memory import event_flags, nbytes_of
+from gpusim.isa.table import Mods
+from gpusim.launch import Launch, dim3, materialise
+from gpusim.memory import coalescer, shared
+from gpusim.memory.coalescer import GlobalGeometry
+from gpusim.memory.counters import Counter, count_events
+from gpusim.memory.shared import SharedGeometry
+from gpusim.metrics import Metric
+from gpusim.occupancy import Occupancy, occupancy
+from gpusim.program import Kernel
+
+#: Warp instructions up to which a launch is executed whole.
+FULL_LIMIT = 48_000_000
+#: CTAs executed of each class of a sampled launch (fewer if the class is smaller).
+SAMPLES = 4
+
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How much of the launch was executed; ``alike``: the executed CTAs of every class counted the same."""
+
+    ctas_total: int
+    ctas_executed: int
+    sampled: bool
+    note: str
+    alike: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SimResult:
+    """What the simulator says of one launch.
+
+    metrics: by the profiler's names; instructions: one dict a SASS instruction, in address order, with the
+    source page's counters; not_modelled: ``{"what", "why"}`` for what a reader might look for in vain.
+    """
+
+    kernel: Kernel
+    launch: Launch
+    device: DeviceSpec
+    coverage: Coverage
+    occupancy: Occupancy
+    metrics: Mapping[str, Metric]
+    instructions: Sequence[Mapping[str, Any]]
+    not_modelled: Sequence[Mapping[str, str]]
+
+    def hotspots(self, count: int = 10) -> list[Mapping[str, Any]]:
+        """Instructions with the most shared wavefronts and global sectors beyond ideal."""
+
+        def excess(row: Mapping[str, Any]) -> int:
+            return int(row["memory_l1_wavefronts_shared"] - row["memory_l1_wavefronts_shared_ideal"]
+                       + row["memory_l2_theoretical_sectors_global"] - row["memory_l2_theoretical_sectors_global_ideal"])
+
+        return sorted((r for r in self.instructions if excess(r) > 0), key=excess, reverse=True)[:count]
+
+    def to_json(self, id: str | None = None) -> dict[str, Any]:
+        """The report as plain values, format ``gpusim.report/1``."""
+        from gpusim.report.json import report_dict
+
+        return report_dict(self, id)
+
+
+@lru_cache(maxsize=64)
+def _image(kernel: Kernel) -> Image:
+    return build(kernel)
+
+
+def _prepare(kernel: Kernel, grid_: Any, block: Any, args: Sequence[Any], dynamic_shared: int,
+             device: str | DeviceSpec) -> tuple[DeviceSpec, Launch, list[Any], Occupancy]:
+    spec = device if isinstance(device, DeviceSpec) else load_device(device)
+    launch = Launch(dim3(grid_, "grid"), dim3(block, "block"), dynamic_shared, tuple(args))
+    if not kernel.is_entry:
+        raise InputError(f"{kernel.display_name} is a device function, not a kernel")
+    if isinstance(dynamic_shared, bool) or not isinstance(dynamic_shared, int) or dynamic_shared < 0:
+        raise InputError(f"dynamic shared memory is {dynamic_shared!r}", hint="bytes, at least 0")
+    for axis, extent, most in zip("xyz", launch.block, spec.integers("launch.block_max"), strict=True):
+        if extent > most:
+            raise LaunchError(f"block dimension {axis} is {extent}, the most is {most}")
+    for axis, extent, most in zip("xyz", launch.grid, spec.integers("launch.grid_max"), strict=True):
+        if extent > most:
+            raise LaunchError(f"grid dimension {axis} is {extent:,}, the most is {most:,}")
+    occ = occupancy(spec, max(16, kernel.registers_per_thread), kernel.static_shared_bytes, dynamic_shared, launch.threads,
+                    barriers=kernel.barriers)
+    if occ.active_blocks < 1:
+        raise LaunchError(f"not one block of {kernel.display_name} fits an SM of {spec.name}")
+    return spec, launch, materialise(args), occ
+
+
+def _execution(image: Image, launch: Launch, values: Sequence[Any], spec: DeviceSpec, occ: Occupancy,
+               symbols: Mapping[str, np.ndarray] | None, jobs: int | None, budget: int | None) -> grid.Execution:
+    kernel = image.kernel
+    sms = spec.integer("device.sm_count")
+    window = kernel.module.elf.reserved_shared_bytes + kernel.static_shared_bytes + launch.dynamic_shared_bytes
+    return grid.make(image, launch, values, symbols, shared_bytes=window, resident=occ.active_blocks * sms, sms=sms,
+                     jobs=jobs, budget=budget)
+
+
+def run(kernel: Kernel, grid: Any, block: Any, args: Sequence[Any], *, dynamic_shared: int = 0, device: str | DeviceSpec = "h200",
+        jobs: int | None = None, budget: int | None = None, symbols: Mapping[str, np.ndarray] | None = None) -> list[Any]:
+    """Execute a launch for its results.
+
+    args: numpy arrays (pointers), numpy or Python scalars, or argument descriptions, in parameter order.
+    Returns every argument after the launch: arrays as new arrays of the same shape, scalars unchanged.
+    symbols: values for ``__device__`` and ``__constant__`` variables by name.
+    """
+    spec, launch, values, occ = _prepare(kernel, grid, block, args, dynamic_shared, device)
+    execution = _execution(_image(kernel), launch, values, spec, occ, symbols, jobs, budget)
+    execution.run(range(launch.ctas))
+    return [execution.space.output(i) if isinstance(a, np.ndarray) else a for i, a in enumerate(values)]
+
+
+class _Tally:
+    """Counters of the events one worker produced."""
+
+    def __init__(self, operations: int, shared_: SharedGeometry, global_: GlobalGeometry) -> None:
+        self.counters = np.zeros((operations, len(Counter)), np.int64)
+        self._geometry = shared_, global_
+
+    def __call__(self, events: np.ndarray) -> None:
+        count_events(events, self.counters, *self._geometry)
+
+
+def simulate(kernel: Kernel, grid: Any, block: Any, args: Sequence[Any], *, dynamic_shared: int = 0,
+             device: str | DeviceSpec = "h200", full: bool = False, jobs: int | None = None, budget: int | None = None,
+             symbols: Mapping[str, np.ndarray] | None = None, progress: Progress | None = None) -> SimResult:
+    """Predict the profiler's counters of one launch (arguments as for :func:`run`).
+
+    full: execute every CTA whatever the size; jobs: threads (default: all cores; results do not depend on
+    it); budget: warp instructions without any CTA ending after which the launch counts as endless;
+    progress(done, total, what) is called now and then.
+    """
+    spec, launch, values, occ = _prepare(kernel, grid, block, args, dynamic_shared, device)
+    image = _image(kernel)
+    execution = _execution(image, launch, values, spec, occ, symbols, jobs, budget)
+    geometry = SharedGeometry.from_device(spec), GlobalGeometry.from_device(spec)
+    counts, counters, coverage = _count(execution, geometry, full, progress)
+    return _result(kernel, launch, spec, occ, counts, counters, coverage)
+
+
+def _count(execution: grid.Execution, geometry: tuple[SharedGeometry, GlobalGeometry], full: bool,
+           progress: Progress | None) -> tuple[np.ndarray, np.ndarray, Coverage]:
+    """(executions and lanes, memory counters) by instruction for the whole launch."""
+    launch, image = execution.launch, execution.image
+    n, total = len(image.operations), launch.ctas
+
+    def whole(ctas: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        tallies: list[_Tally] = []
+        done = 0
+
+        def tap() -> _Tally:
+            tallies.append(_Tally(n, *geometry))
+            return tallies[-1]
+
+        def step(finished: int) -> None:
+            nonlocal done
+            done += finished
+            if progress is not None:
+                progress(done, len(ctas), f"CTAs of {execution.image.kernel.display_name}")
+
+        before = execution.counts.copy()
+        execution.run(ctas, tap, step)
+        return execution.counts - before, sum((t.counters for t in tallies), np.zeros((n, len(Counter)), np.int64))
+
+    if full or image.traits.ordered or total <= SAMPLES:
+        why = "every CTA was executed"
+        if image.traits.communicates and not full:
+            why += " (CTAs of this kernel communicate)"
+        counts, counters = whole(range(total))
+        return counts, counters, Coverage(total, total, False, why)
+
+    classes = _classes(launch.grid)
+    chosen = [(members, _choose(members)) for members in classes]
+    executed: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    # the first CTA of each class tells what the launch costs
+    firsts = [samples[0] for _, samples in chosen]
+    for cta in firsts:
+        executed[cta] = whole([cta])
+    cost = sum(int(executed[samples[0]][0][:, 0].sum()) * len(members) for members, samples in chosen)
+    if cost <= FULL_LIMIT:
+        taken = set(firsts)
+        rest = whole([cta for cta in range(total) if cta not in taken])
+        parts = [*executed.values(), rest]
+        return (sum((p[0] for p in parts), np.zeros((n, 2), np.int64)),
+                sum((p[1] for p in parts), np.zeros((n, len(Counter)), np.int64)),
+                Coverage(total, total, False, "every CTA was executed"))
+    left = [cta for _, samples in chosen for cta in samples[1:]]
+    for i, cta in enumerate(left):
+        executed[cta] = whole([cta])
+        if progress is not None:
+            progress(i + 1, len(left), f"sampled CTAs of {execution.image.kernel.display_name}")
+    counts, counters = np.zeros((n, 2), np.int64), np.zeros((n, len(Counter)), np.int64)
+    alike = True
+    for members, samples in chosen:
+        parts = [executed[cta] for cta in samples]
+        same = all(np.array_equal(a, b) for p in parts[1:] for a, b in zip(parts[0], p, strict=True))
+        alike = alike and same
+        for out, k in ((counts, 0), (counters, 1)):
+            summed = sum((p[k] for p in parts), np.zeros_like(out))
+            out += parts[0][k] * len(members) if same else np.rint(summed * (len(members) / len(samples))).astype(np.int64)
+    note = (f"{len(executed)} of {total:,} CTAs executed: {SAMPLES} of each kind by place in the grid (first, inner, last "
+            "along each dimension), counters scaled; ")
+    note += ("the CTAs of each kind counted alike, so a full run gives the same" if alike else
+             "CTAs of one kind differ, so the counters are estimates (--full executes all)")
+    return counts, counters, Coverage(total, len(executed), True, note, alike)
+
+
+def _classes(grid_: tuple[int, int, int]) -> list[np.ndarray]:
+    """Linear CTA indexes by place: first, inner or last along each dimension."""
+    axes = []
+    for extent in grid_:
+        parts = [np.array([0])]
+        if extent > 2:
+            parts.append(np.arange(1, extent - 1))
+        if extent > 1:
+            parts.append(np.array([extent - 1]))
+        axes.append(parts)
+    x, y, _ = grid_
+    return [(zs[:, None, None] * (x * y) + ys[None, :, None] * x + xs[None, None, :]).reshape(-1)
+            for zs in axes[2] for ys in axes[1] for xs in axes[0]]
+
+
+def _choose(members: np.ndarray) -> list[int]:
+    """SAMPLES different members: two neighbours and two at the golden section, so that no period hides."""
+    n = len(members)
+    places: list[int] = []
+    for place in (0, 1, int(n * 0.618), int(n * 0.382), n - 1):
+        place = min(place, n - 1)
+        if place not in places and len(places) < SAMPLES:
+            places.append(place)
+    return [int(members[p]) for p in places]
+
+
+def _doubts(kernel: Kernel, counts: np.ndarray) -> tuple[set[str], list[dict[str, str]]]:
+    """Metrics whose rule is not settled for instructions this launch executed, and why."""
+    doubtful: set[str] = set()
+    reasons: dict[str, str] = {}
+    for instruction, executed in zip(kernel.instructions, counts[:, 0], strict=True):
+        class_ = names.CLASSES.get(instruction.opcode)
+        if not executed or class_ is None:
+            continue
+        m = Mods(instruction.opcode, instruction.modifiers)
+        width = nbytes_of(m)
+        flags = Flag(event_flags(m))
+        kind = {"ldsm": Kind.LDMATRIX, "stsm": Kind.STMATRIX, "ldgsts": Kind.ASYNC_COPY, "shared_atom": Kind.ATOMIC,
+                "global_atom": Kind.ATOMIC, "generic_atom": Kind.ATOMIC, "global_red": Kind.REDUCTION}.get(class_)
+        kind = kind or (Kind.LOAD if class_.endswith("ld") else Kind.STORE)
+        generic = class_.startswith("generic")
+        for applies, why, words in (
+            (class_ in names.SHARED, shared.unsettled(kind, flags, width), ("wavefronts_shared", "wavefronts_mem_shared")),
+            (class_ in names.GLOBAL, coalescer.unsettled(kind, width), ("sectors", "tag_requests")),
+            (generic, "generic accesses have not been measured", ("sectors", "tag_requests", "requests", "wavefronts")),
+        ):
+            if applies and why:
+                reasons[f"{instruction.opcode} counters as exact"] = why
+                op = {"ldgsts": "ldgsts", "stsm": "stsm", "shared_atom": "atom"}.get(class_, "")
+                doubtful |= {d.name for d in names.DEFINITIONS if any(w in d.name for w in words) and (
+                    not d.classes or class_ in d.classes or (op and d.name.endswith(f"op_{op}.sum")))}
+    return doubtful, [{"what": k, "why": v} for k, v in reasons.items()]
+
+
+def _result(kernel: Kernel, launch: Launch, spec: DeviceSpec, occ: Occupancy, counts: np.ndarray, counters: np.ndarray,
+            coverage: Coverage) -> SimResult:
+    instructions = kernel.instructions
+    classes = [names.CLASSES.get(i.opcode, "") for i in instructions]
+    values = names.evaluate(classes, counts, counters)
+    units = {d.name: d for d in names.DEFINITIONS}
+    doubtful, gaps = _doubts(kernel, counts)
+    metrics: dict[str, Metric] = {}
+    for name, value in values.items():
+        exact = coverage.alike and name not in doubtful
+        metrics[name] = Metric(value, units[name].unit, units[name].tier if exact else "modelled")
+    config = spec.kind("shared.carveout_rule") if occ.shared_mem_config_kind else ""
+    for name, number in occ.metrics().items():
+        modelled = config != "measured" and name in ("launch__shared_mem_config_size", "launch__occupancy_limit_shared_mem")
+        unit = "%" if name.endswith("pct") else "block" if "limit" in name else "register/thread" if "registers" in name else "byte"
+        metrics[name] = Metric(number, "thread" if name == "launch__block_size" else unit, "modelled" if modelled else "exact")
+    metrics["launch__grid_size"] = Metric(launch.ctas, "", "exact")
+    metrics["launch__thread_count"] = Metric(launch.ctas * launch.threads, "thread", "exact")
+    metrics["launch__waves_per_multiprocessor"] = Metric(
+        occ.waves(launch.ctas, spec.integer("device.sm_count")), "", "exact")
+    rows = []
+    live = kernel.live_registers
+    for k, instruction in enumerate(instructions):
+        row: dict[str, Any] = {"pc": instruction.pc, "sass": instruction.text, "file": instruction.file,
+                               "line": instruction.line}
+        for name, (column, which) in names.SOURCE_COLUMNS.items():
+            if column == names.INST:
+                row[name] = int(counts[k, 0])
+            elif column == names.THREADS:
+                row[name] = int(counts[k, 1])
+            else:
+                row[name] = int(counters[k, int(column)]) if classes[k] in which else 0
+        row["requests"] = int(counters[k, Counter.REQUESTS] + counters[k, Counter.SHARED_REQUESTS])
+        row["live_registers"] = live[k]
+        rows.append(row)
+    gaps += [
+        {"what": "L1, L2 and DRAM traffic, hit rates", "why": "the cache and DRAM models come with a later version"},
+        {"what": "time", "why": "cycles, duration and stall reasons come with a later version"},
+    ]
+    if kernel.spill_bytes is None:
+        gaps.append({"what": "spill bytes", "why": kernel.spill_note or "unknown"})
+    return SimResult(kernel, launch, spec, coverage, occ, metrics, rows, gaps)
+
+
+__all__ = ["Coverage", "SimResult", "run", "simulate"]
