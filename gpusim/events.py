@@ -10,7 +10,7 @@ Events flow in chunks (numpy arrays of :data:`EVENT`), so memory stays bounded w
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class Kind(IntEnum):
     ASYNC_COPY = 7  # LDGSTS: one GLOBAL event (read side) and one SHARED event (write side)
 
 
-class Flag(IntEnum):
+class Flag(IntFlag):
     """Bits of the ``flags`` field."""
 
     BYPASS_L1 = 1  # LDGSTS.BYPASS, ld.cg
