@@ -339,11 +339,23 @@ def stsm(x: Any, m: Any, a: Any, data: Any) -> Any:
 @row("LDGSTS", " = mem mem ?P", modifiers=LOADS + " BYPASS ACCESS ZFILL", pipe="lsu", source="PTX ISA 9.0 cp.async",
      flags=event_flags)
 def ldgsts(x: Any, m: Any, to: Any, source: Any, p: Any) -> Any:
-    """Copy global to shared; where the predicate is false the destination is filled with zeros."""
+    """Copy global to shared; where the predicate is false the destination is filled with zeros.
+
+    ZFILL: the low bits of the source address are the number of trailing bytes to fill with zeros.
+    """
     n = nbytes_of(m)
     at, put = address64(x, source), shared_offset(x, to)
     reads = x.exec if p is None else x.exec & p
+    keep = None
+    if "ZFILL" in m:
+        keep = x.const(n, "i64") - (at & (n - 1))
+        at = at & ~(n - 1)
     x.emit([(Space.GLOBAL, Kind.ASYNC_COPY, n, at, reads, 0), (Space.SHARED, Kind.ASYNC_COPY, n, put, x.exec, 0)])
     words = x.load_words(x.host_global(at, reads, n), reads, n)
+    if keep is not None:
+        for k, word in enumerate(words):
+            left = keep - 4 * k  # bytes of this word to keep, 0 to 4 after clamping
+            left = left.lt(0).where(x.const(0, "i64"), left.gt(4).where(x.const(4, "i64"), left))
+            words[k] = word & (x.const(1, "i64").shl(left.shl(3)) - 1).trunc("i32")
     x.store_words(x.host_shared(put, x.exec, n), words, x.exec, n)
     return ()

@@ -35,10 +35,9 @@ def ldc64(x: Any, m: Any, a: Any) -> Any:
 
 @row("R2UR", "?P i32 = b32", modifiers="FILL OR", pipe="alu", source="compiled code: value of the first active lane")
 def r2ur(x: Any, m: Any, a: Any) -> Any:
-    """The predicate says whether all active lanes hold the same value."""
+    """The predicate says whether this lane holds that value (compiled code splits warps by it)."""
     value = x.from_lane(a, x.first_active())
-    same = x.ballot((a.ne(value)) & x.exec)
-    return x.i1_splat(x.b.icmp_unsigned("==", same, x.zero32)), value
+    return a.eq(value), value
 
 
 @row("VOTE VOTEU", "?i32 ?P = P", modifiers="ANY ALL EQ", pipe="alu", source=PTX)
