@@ -185,8 +185,7 @@ def fchk(x: Any, m: Any, a: Any, b: Any) -> Any:
     ea = a.bits().lshr(23) & 255
     eb = b.bits().lshr(23) & 255
     difference = ea - eb
-    odd = eb.eq(0) | eb.gt(252) | ea.eq(255) | (ea.lt(24) & (a.bits() & 0x7FFFFFFF).ne(0))
-    return odd | difference.gt(125) | (difference.lt(-125) & (a.bits() & 0x7FFFFFFF).ne(0))
+    return eb.eq(0) | eb.gt(252) | ea.eq(255) | ea.lt(24) | difference.gt(125) | difference.lt(-125)
 
 
 @row("FSWZADD", "f32 = f32 f32 word", modifiers=f"FTZ NDV {ROUND}", pipe="fma", source="compiled code of derivatives")
@@ -203,31 +202,67 @@ def fswzadd(x: Any, m: Any, a: Any, b: Any, pattern: str) -> Any:
 # --- fp64
 
 
-def dfma_error_sign(x: Any, a: Any, b: Any, c: Any, r: Any) -> Any:
-    """Sign of (a*b + c) - fma(a, b, c), by Boldo and Muller's exact error of an fma."""
+def nan64(x: Any, r: Any, a: Any, b: Any, c: Any = None) -> Any:
+    """fp64 results keep an operand's NaN, made quiet: b's before a's before c's (measured on an H200)."""
+    r = x.canon(r)
+    for v in (c, a, b):
+        if v is not None:
+            r = v.isnan().where((v.bits() | (1 << 51)).cast("f64"), r)
+    return r
+
+
+SCALE = 2.0**600
+
+
+def residual64(x: Any, a: Any, b: Any, c: Any, r: Any) -> Any:
+    """A number with the sign of (a * b + c) - r, for r = fma(a, b, c); scaled where the product would underflow."""
+    small = x.fabs(a * b).lt(2.0**-900) & x.fabs(c).lt(2.0**-300)
+    one = x.const(1.0, "f64")
+    left, right = x.fabs(a).lt(1.0), x.const(SCALE, "f64")
+    a = (small & left).where(a * right, a)
+    b = (small & ~left).where(b * right, b)
+    unit = small.where(right, one)
+    c, r = c * unit, r * unit
     u1 = a * b
     u2 = x.fma(a, b, -u1)
     alpha1, alpha2 = two_sum(c, u2)
     beta1, beta2 = two_sum(u1, alpha1)
-    gamma = (beta1 - r) + beta2
-    e = gamma + alpha2
-    return e.isnan().where(x.const(0.0, "f64"), e)
+    e = ((beta1 - r) + beta2) + alpha2
+    # a product too small to show in the sum still has a sign
+    lost = e.eq(0.0) & u1.eq(0.0) & a.ne(0.0) & b.ne(0.0)
+    return lost.where(((a.bits() ^ b.bits()) & (1 << 63) | one.bits()).cast("f64"), e)
+
+
+def round64(x: Any, mode: str, a: Any, b: Any, c: Any, r: Any) -> Any:
+    """fma(a, b, c) in a directed mode, from the nearest result r."""
+    finite = x.fabs(a).lt(math.inf) & x.fabs(b).lt(math.inf) & x.fabs(c).lt(math.inf)
+    over = finite & x.fabs(r).eq(math.inf)
+    e = residual64(x, a, b, c, r)
+    e = over.where(-r, e)  # a finite value that rounded to infinity lies below it
+    e = e.isnan().where(x.const(0.0, "f64"), e)
+    out = directed(x, mode, r, e, finite)
+    if mode == "RM":  # a sum of opposite signs that cancels is -0
+        opposite = (a.bits() ^ b.bits() ^ c.bits()).lt(0)
+        cancels = r.eq(0.0) & e.eq(0.0) & opposite & finite
+        out = cancels.where(x.const(1 << 63, "i64"), out.bits()).cast("f64")
+    return out
 
 
 def fma64(x: Any, m: Any, a: Any, b: Any, c: Any) -> Any:
     r = x.fma(a, b, c)
     mode = m.first("RZ", "RM", "RP")
     if mode:
-        finite = x.fabs(a * b + c).lt(math.inf)
-        r = directed(x, mode, r, dfma_error_sign(x, a, b, c, r), finite)
-    return x.canon(r)
+        r = round64(x, mode, a, b, c, r)
+    return nan64(x, r, a, b, c)
 
 
 @row("DADD", "f64 = f64 f64", modifiers=ROUND, pipe="fp64", source=PTX)
 def dadd(x: Any, m: Any, a: Any, b: Any) -> Any:
-    if m.first("RZ", "RM", "RP"):
-        return fma64(x, m, a, x.const(1.0, "f64"), b)
-    return x.canon(a + b)
+    mode = m.first("RZ", "RM", "RP")
+    r = a + b
+    if mode:
+        r = round64(x, mode, a, x.const(1.0, "f64"), b, r)
+    return nan64(x, r, a, b)
 
 
 @row("DMUL", "f64 = f64 f64", modifiers=ROUND, pipe="fp64", source=PTX)
@@ -235,11 +270,10 @@ def dmul(x: Any, m: Any, a: Any, b: Any) -> Any:
     mode = m.first("RZ", "RM", "RP")
     r = a * b
     if mode:
-        e = x.fma(a, b, -r)
-        e = e.isnan().where(x.const(0.0, "f64"), e)
-        finite = x.fabs(a).lt(math.inf) & x.fabs(b).lt(math.inf)
-        r = directed(x, mode, r, e, finite)
-    return x.canon(r)
+        # an exact zero keeps the sign of the product: the addend is a zero of that sign
+        zero = ((a.bits() ^ b.bits()) & (1 << 63)).cast("f64")
+        r = round64(x, mode, a, b, zero, r)
+    return nan64(x, r, a, b)
 
 
 @row("DFMA", "f64 = f64 f64 f64", modifiers=ROUND, pipe="fp64", source=PTX)
@@ -316,7 +350,8 @@ def f2i_64(x: Any, m: Any, raw: Any) -> Any:
 
 @row("F2I.F64", "i32 = f64", modifiers=F2I_MODIFIERS + " F64", pipe="xu", source="PTX ISA 9.0 cvt")
 def f2i_f64(x: Any, m: Any, a: Any) -> Any:
-    return _to_integer(x, m, a, "i32")
+    """NaN becomes 0x80000000, signed or not (measured on an H200)."""
+    return a.isnan().where(x.const(0x80000000, "i32"), _to_integer(x, m, a, "i32"))
 
 
 @row("F2I.S64.F64 F2I.U64.F64", "i64 = f64", modifiers=F2I_MODIFIERS + " F64 S64 U64", pipe="xu",
@@ -400,20 +435,20 @@ def frnd(x: Any, m: Any, raw: Any) -> Any:
 
 @row("FRND.F64", "f64 = f64", modifiers="F64 TRUNC FLOOR CEIL", pipe="xu", source="PTX ISA 9.0 cvt")
 def frnd_f64(x: Any, m: Any, a: Any) -> Any:
-    return x.canon(integral(x, m, a))
+    return nan64(x, integral(x, m, a), a, a)
 
 
 @row("F2F.F64.F32", "f64 = f32", modifiers="F64 F32 FTZ", pipe="xu", source="PTX ISA 9.0 cvt")
 def f2f_f64_f32(x: Any, m: Any, a: Any) -> Any:
     (a,) = flush_inputs(x, m, a)
-    return x.canon(a.fext())
+    return a.fext()  # a NaN keeps its payload, made quiet
 
 
 @row("F2F.F32.F64", "f32 = f64", modifiers=f"F64 F32 FTZ SAT {ROUND}", pipe="xu", source="PTX ISA 9.0 cvt")
 def f2f_f32_f64(x: Any, m: Any, a: Any) -> Any:
     mode = m.first("RZ", "RM", "RP")
     r = round_f32(x, mode, a, x.const(0.0, "f64")) if mode else a.fround()
-    return finish(x, m, r)
+    return a.isnan().where(a.fround(), finish(x, m, r))  # a NaN keeps sign and leading payload
 
 
 @row("F2F.F16.F32 F2F.BF16.F32", "i32 = raw", modifiers=f"F16 BF16 F32 FTZ SAT {ROUND}", pipe="xu", source="PTX ISA 9.0 cvt")
@@ -428,7 +463,12 @@ def f2f_half(x: Any, m: Any, raw: Any) -> Any:
 
 @row("F2F.F16.F64 F2F.BF16.F64", "i32 = f64", modifiers=f"F16 BF16 F64 {ROUND}", pipe="xu", source="PTX ISA 9.0 cvt")
 def f2f_half_f64(x: Any, m: Any, a: Any) -> Any:
-    return x.to_half(a, "bf16" if "BF16" in m else "f16", m.first("RZ", "RM", "RP")).zext("i32")
+    kind = "bf16" if "BF16" in m else "f16"
+    h = x.to_half(a, kind, m.first("RZ", "RM", "RP")).zext("i32")
+    # a NaN keeps its sign and leading payload (measured on an H200)
+    shift, quiet = (45, 0x7FC0) if kind == "bf16" else (42, 0x7E00)
+    high = (a.bits().lshr(48) & 0x8000).trunc("i32") | (a.bits() & ((1 << 52) - 1)).lshr(shift).trunc("i32") | quiet
+    return a.isnan().where(high, h)
 
 
 @row("F2F.F64.F16", "f64 = raw", modifiers="F64 F16", pipe="xu", source="PTX ISA 9.0 cvt")
@@ -510,10 +550,10 @@ MUFU_BOUND = "1 ulp (rcp, rsq, sqrt), 2 ulp (ex2, lg2 away from 1, tanh), 2^-20.
 @row("MUFU", "f32 = f32", modifiers="RCP RSQ SQRT EX2 LG2 SIN COS TANH", pipe="xu",
      source="PTX ISA 9.0 rcp/rsqrt/sqrt/ex2/lg2/sin/cos/tanh.approx; rounded once from fp64", bound=MUFU_BOUND)
 def mufu(x: Any, m: Any, a: Any) -> Any:
-    """Denormal inputs and results are zero, as compiled code that scales around MUFU shows."""
-    a = x.ftz(a)
-    wide = a.fext()
+    """Denormal inputs and results are zero, as compiled code that scales around MUFU shows (TANH keeps them)."""
     word = m.first("RCP", "RSQ", "SQRT", "EX2", "LG2", "SIN", "COS", "TANH")
+    a = a if word == "TANH" else x.ftz(a)
+    wide = a.fext()
     if word == "RCP":
         r = (x.const(1.0, "f64") / wide).fround()
     elif word in ("RSQ", "SQRT"):
@@ -541,7 +581,9 @@ def mufu(x: Any, m: Any, a: Any) -> Any:
         value = sine_turns(x, wide, 1 if word == "COS" else 0)
         value = x.fabs(wide).lt(math.inf).where(value, x.const(math.nan, "f64"))
         r = value.fround()
-    return x.canon(x.ftz(r))
+    if word == "SIN":
+        r = a.eq(0.0).where(a, r)
+    return x.canon(r if word == "TANH" else x.ftz(r))
 
 
 @row("MUFU.RCP64H MUFU.RSQ64H", "i32 = raw", modifiers="RCP64H RSQ64H", pipe="xu",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gpusim.isa.rows_float import COMPARE, compare, minmax
+from gpusim.isa.rows_float import COMPARE, compare, exp2_f64, minmax, two_sum
 from gpusim.isa.rows_integer import boolean
 from gpusim.isa.table import row
 
@@ -75,10 +75,22 @@ def hmul2(x: Any, m: Any, a: Any, b: Any) -> Any:
     return pack(x, m, a0 * b0, a1 * b1)
 
 
+def odd_fma(x: Any, a: Any, b: Any, c: Any) -> Any:
+    """a * b + c of halves in fp64, rounded to odd, so that the rounding to a half is the only one.
+
+    The product is exact; bf16 exponents are so wide that the sum need not be.
+    """
+    s, e = two_sum(a * b, c)
+    bits = s.bits()
+    inexact = e.ne(0.0) & ~e.isnan() & (bits & 1).eq(0)
+    toward = (e.bits() ^ bits).lt(0)  # the exact value is smaller in magnitude
+    return inexact.where(toward.where(bits - 1, bits + 1), bits).cast("f64")
+
+
 @row("HFMA2", "i32 = h2 h2 h2", modifiers=MODIFIERS, pipe="fma", source=PTX)
 def hfma2(x: Any, m: Any, a: Any, b: Any, c: Any) -> Any:
     (a0, a1), (b0, b1), (c0, c1) = (halves(x, m, k, v) for k, v in enumerate((a, b, c)))
-    return pack(x, m, x.fma(a0, b0, c0), x.fma(a1, b1, c1))
+    return pack(x, m, odd_fma(x, a0, b0, c0), odd_fma(x, a1, b1, c1))
 
 
 @row("HMNMX2 VHMNMX", "i32 = h2 h2 P", modifiers=MODIFIERS + " NAN XORSIGN", source="PTX ISA 9.0 min, max")
@@ -111,8 +123,6 @@ def hset2(x: Any, m: Any, a: Any, b: Any, p: Any) -> Any:
 @row("MUFU.F16 MUFU.BF16 MUFU.BF16_V2", "i32 = raw", modifiers="TANH EX2 PACKED F16 BF16 V2", pipe="xu",
      source="PTX ISA 9.0 tanh.approx, ex2.approx on halves; rounded once from fp64", bound="1 ulp of the half")
 def mufu_half(x: Any, m: Any, raw: Any) -> Any:
-    from gpusim.isa.rows_float import exp2_f64
-
     kind = kind_of(m)
     flags = m.sources[0]
     v = x.half(raw, 1 if any(s.startswith("H1") for s in flags.suffixes) else 0, kind).fext()
