@@ -24,9 +24,11 @@ typecheck: $(VENV)/.installed-test
 pytest: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -q $(PYTEST_ARGS)
 
-# Pages that are made from the program itself; tests/test_cli.py fails when they are stale.
+# Pages that are made from the program itself; tests/test_docs.py fails when they are stale.
 docs: $(VENV)/.installed
-	$(BIN)/python -m gpusim.cli.reference > docs/cli.md.tmp && mv docs/cli.md.tmp docs/cli.md
+	@for page in cli opcodes; do \
+	  $(BIN)/python -m gpusim.cli.reference $$page > docs/$$page.md.tmp && mv docs/$$page.md.tmp docs/$$page.md || exit 1; \
+	done
 
 bench: $(VENV)/.installed
 	@for f in benchmarks/bench_*.py; do echo "== $$f"; $(BIN)/python $$f || exit 1; done

@@ -27,7 +27,8 @@ Arg = Mapping[str, Any]
 
 SMALL_BLOCK, LARGE_BLOCK = 65_536, 4_194_304
 _DTYPES = {
-    f"{kind}{bits}" for kind, widths in (("int", (8, 16, 32, 64)), ("uint", (8, 16, 32, 64)), ("float", (16, 32, 64)))
+    f"{kind}{bits}"
+    for kind, widths in (("int", (8, 16, 32, 64)), ("uint", (8, 16, 32, 64)), ("float", (16, 32, 64)))
     for bits in widths
 } | {"bool", "complex64", "complex128"}
 _SPEC = re.compile(r"^\s*(?P<dtype>\w+)\s*(?:\[\s*(?P<n>[^\]]*)\])?\s*(?P<sep>[:=])?(?P<rest>.*)$", re.S)
@@ -67,12 +68,20 @@ class ManifestLaunch:
 
 def dim3(value: Any, what: str) -> Dim3:
     """A positive shape from a number or up to three numbers."""
-    parts = [value] if isinstance(value, (int, np.integer)) else list(value) if isinstance(value, Sequence) else []
-    if not 1 <= len(parts) <= 3 or any(isinstance(p, bool) or not isinstance(p, (int, np.integer)) for p in parts):
+    parts: list[Any] = []
+    if isinstance(value, (int, np.integer)):
+        parts = [value]
+    elif isinstance(value, Sequence):
+        parts = list(value)
+    if not 1 <= len(parts) <= 3 or any(
+        isinstance(p, bool) or not isinstance(p, (int, np.integer)) for p in parts
+    ):
         raise InputError(f"{what} must be one to three whole numbers, not {value!r}")
     out = [int(p) for p in parts] + [1] * (3 - len(parts))
     if min(out) < 1:
-        raise InputError(f"{what} {tuple(out)} has a dimension below 1", hint="every dimension must be at least 1")
+        raise InputError(
+            f"{what} {tuple(out)} has a dimension below 1", hint="every dimension must be at least 1"
+        )
     return out[0], out[1], out[2]
 
 
@@ -88,10 +97,17 @@ def parse_arg_spec(text: str) -> dict[str, Any]:
     if text.startswith("@"):
         path = Path(text[1:])
         data = _load_npy(path, where)
-        return {"kind": "array", "dtype": str(data.dtype), "n": int(data.size), "init": f"file:{path.resolve()}"}
+        return {
+            "kind": "array",
+            "dtype": str(data.dtype),
+            "n": int(data.size),
+            "init": f"file:{path.resolve()}",
+        }
     match = _SPEC.match(text)
     if not match or not match["dtype"]:
-        raise InputError("not an argument", where=where, hint="as float32[4096]:normal, int32=4096 or @file.npy")
+        raise InputError(
+            "not an argument", where=where, hint="as float32[4096]:normal, int32=4096 or @file.npy"
+        )
     dtype = _dtype(match["dtype"], where)
     rest = match["rest"].strip()
     if match["n"] is not None:
@@ -105,7 +121,9 @@ def parse_arg_spec(text: str) -> dict[str, Any]:
     elif match["sep"] == "=":
         arg = {"kind": "scalar", "dtype": str(dtype), "value": _scalar_value(rest, dtype, where)}
     else:
-        raise InputError("neither an array nor a scalar", where=where, hint="as float32[4096]:normal or int32=4096")
+        raise InputError(
+            "neither an array nor a scalar", where=where, hint="as float32[4096]:normal or int32=4096"
+        )
     check_arg(arg, where)
     return arg
 
@@ -131,7 +149,9 @@ def check_arg(arg: Any, where: str) -> None:
         return
     n = arg.get("n")
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise InputError(f"the length n is {n!r}", where=where, hint="it must be a whole number of at least 1")
+        raise InputError(
+            f"the length n is {n!r}", where=where, hint="it must be a whole number of at least 1"
+        )
     if n * dtype.itemsize > 1 << 36:
         raise InputError(f"an array of {n * dtype.itemsize:,} bytes is over the limit of 64 GiB", where=where)
     _init_kind(arg.get("init", "zeros"), where)
@@ -165,7 +185,9 @@ def _load_npy(path: Path, where: str) -> np.ndarray:
     except (OSError, ValueError, EOFError) as error:
         raise InputError(f"{path} is not a readable .npy file: {error}", where=where) from None
     if not isinstance(data, np.ndarray) or str(data.dtype) not in _DTYPES:
-        raise InputError(f"{path} holds {getattr(data, 'dtype', 'no array')}", where=where, hint="numbers are needed")
+        raise InputError(
+            f"{path} holds {getattr(data, 'dtype', 'no array')}", where=where, hint="numbers are needed"
+        )
     return np.ascontiguousarray(data).reshape(-1)
 
 
@@ -213,13 +235,18 @@ def materialise(args: Sequence[Any], base: Path | None = None) -> list[Any]:
                 out.append(make_array(arg["dtype"], int(arg["n"]), str(arg.get("init", "zeros")), slot, base))
         elif isinstance(arg, np.ndarray):
             if arg.dtype.hasobject or arg.size == 0:
-                raise InputError(f"an array of {arg.dtype} with {arg.size} elements cannot be passed", where=where)
+                raise InputError(
+                    f"an array of {arg.dtype} with {arg.size} elements cannot be passed", where=where
+                )
             out.append(np.ascontiguousarray(arg).copy())
         elif isinstance(arg, np.generic):
             out.append(arg)
         elif isinstance(arg, bool) or not isinstance(arg, (int, float)):
-            raise InputError(f"{arg!r} cannot be passed to a kernel", where=where,
-                             hint="pass numpy arrays, numpy scalars, or Python int (int32) and float (float32)")
+            raise InputError(
+                f"{arg!r} cannot be passed to a kernel",
+                where=where,
+                hint="pass numpy arrays, numpy scalars, or Python int (int32) and float (float32)",
+            )
         elif isinstance(arg, int):
             if not _fits(arg, np.dtype(np.int32)):
                 raise InputError(f"{arg} does not fit int32", where=where, hint="pass np.int64 or np.uint32")
@@ -273,6 +300,13 @@ def load_manifest(path: str | Path) -> list[ManifestLaunch]:
             launch = Launch(dim3(entry["grid"], "grid"), dim3(entry["block"], "block"), shared, tuple(args))
         except InputError as error:
             raise InputError(error.what, where=where, hint=error.hint) from None
-        out.append(ManifestLaunch(entry["id"], str((path.parent / entry["file"]).resolve()), entry["entry"], launch,
-                                  bool(entry.get("heavy", False))))
+        out.append(
+            ManifestLaunch(
+                entry["id"],
+                str((path.parent / entry["file"]).resolve()),
+                entry["entry"],
+                launch,
+                bool(entry.get("heavy", False)),
+            )
+        )
     return out

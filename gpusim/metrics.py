@@ -46,9 +46,35 @@ class Definition:
     tier: str = "exact"
 
 
-GLOBAL = ("global_ld", "global_st", "global_red", "global_atom", "ldgsts", "generic_ld", "generic_st", "generic_atom")
-SHARED = ("shared_ld", "shared_st", "shared_atom", "ldsm", "stsm", "ldgsts", "generic_ld", "generic_st", "generic_atom")
-LOADS = ("global_ld", "ldgsts", "generic_ld")
+GLOBAL = (
+    "global_ld", "global_st", "global_red", "global_atom", "ldgsts", "generic_ld", "generic_st",
+    "generic_atom",
+)  # fmt: skip
+SHARED = (
+    "shared_ld", "shared_st", "shared_atom", "ldsm", "stsm", "ldgsts", "generic_ld", "generic_st",
+    "generic_atom",
+)  # fmt: skip
+
+#: The profiler's op in a metric name -> classes it counts.
+_GLOBAL_OPS: Mapping[str, tuple[str, ...]] = {
+    "ld": ("global_ld", "ldgsts", "generic_ld"),
+    "st": ("global_st", "generic_st"),
+    "red": ("global_red",),
+    "atom": ("global_atom", "generic_atom"),
+}
+_LOCAL_OPS: Mapping[str, tuple[str, ...]] = {
+    "ld": ("local_ld", "generic_ld"),
+    "st": ("local_st", "generic_st"),
+}
+_SHARED_OPS: Mapping[str, str] = {
+    "ld": "shared_ld",
+    "st": "shared_st",
+    "atom": "shared_atom",
+    "ldsm": "ldsm",
+    "stsm": "stsm",
+    "ldgsts": "ldgsts",
+}
+_SOURCE_UNITS: Mapping[str, str] = {"inst_executed": "inst", "thread_inst_executed": "thread"}
 
 #: Columns of the source page (per instruction and as launch totals), in report order.
 SOURCE_COLUMNS: Mapping[str, tuple[str | Counter, tuple[str, ...]]] = {
@@ -63,25 +89,34 @@ SOURCE_COLUMNS: Mapping[str, tuple[str | Counter, tuple[str, ...]]] = {
 
 
 def _definitions() -> tuple[Definition, ...]:
-    out = [Definition("smsp__inst_executed.sum", "inst", INST), Definition("smsp__thread_inst_executed.sum", "thread", THREADS)]
-    for name in ("shared_ld", "shared_st", "shared_atom", "ldsm", "global_ld", "global_st", "global_red", "local_ld",
-                 "local_st", "ldgsts"):
-        out.append(Definition(f"smsp__inst_executed_op_{name}.sum", "inst", INST, (name,)))
-    for op, classes in (("ld", LOADS), ("st", ("global_st", "generic_st")), ("red", ("global_red",)),
-                        ("atom", ("global_atom", "generic_atom"))):
-        out.append(Definition(f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum", "request", Counter.REQUESTS, classes))
-        out.append(Definition(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum", "sector", Counter.SECTORS, classes))
-    for op, classes in (("ld", ("local_ld", "generic_ld")), ("st", ("local_st", "generic_st"))):
-        out.append(Definition(f"l1tex__t_requests_pipe_lsu_mem_local_op_{op}.sum", "request", Counter.LOCAL_REQUESTS, classes))
-        out.append(Definition(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{op}.sum", "sector", Counter.LOCAL_SECTORS, classes))
-    for op, name in (("ld", "shared_ld"), ("st", "shared_st"), ("atom", "shared_atom"), ("ldsm", "ldsm"),
-                     ("stsm", "stsm"), ("ldgsts", "ldgsts")):
-        out.append(Definition(f"smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum", "", Counter.SHARED_WAVEFRONTS,
-                              (name,)))
-    for name, (column, classes) in SOURCE_COLUMNS.items():
-        unit = {"inst_executed": "inst", "thread_inst_executed": "thread"}.get(name, "sector" if "sectors" in name else "")
+    out = [
+        Definition("smsp__inst_executed.sum", "inst", INST),
+        Definition("smsp__thread_inst_executed.sum", "thread", THREADS),
+    ]
+
+    def add(name: str, unit: str, column: str | Counter, *classes: str) -> None:
         out.append(Definition(name, unit, column, classes))
-    out.append(Definition("derived__memory_l1_wavefronts_shared_excessive", "", "excessive"))
+
+    for name in (
+        "shared_ld", "shared_st", "shared_atom", "ldsm", "global_ld", "global_st", "global_red", "local_ld",
+        "local_st", "ldgsts",
+    ):  # fmt: skip
+        add(f"smsp__inst_executed_op_{name}.sum", "inst", INST, name)
+    for op, classes in _GLOBAL_OPS.items():
+        place = f"pipe_lsu_mem_global_op_{op}.sum"
+        add(f"l1tex__t_requests_{place}", "request", Counter.REQUESTS, *classes)
+        add(f"l1tex__t_sectors_{place}", "sector", Counter.SECTORS, *classes)
+    for op, classes in _LOCAL_OPS.items():
+        place = f"pipe_lsu_mem_local_op_{op}.sum"
+        add(f"l1tex__t_requests_{place}", "request", Counter.LOCAL_REQUESTS, *classes)
+        add(f"l1tex__t_sectors_{place}", "sector", Counter.LOCAL_SECTORS, *classes)
+    for op, name in _SHARED_OPS.items():
+        place = f"pipe_lsu_wavefronts_mem_shared_op_{op}.sum"
+        add(f"smsp__sass_l1tex_data_{place}", "", Counter.SHARED_WAVEFRONTS, name)
+    for name, (column, classes) in SOURCE_COLUMNS.items():
+        unit = "sector" if "sectors" in name else _SOURCE_UNITS.get(name, "")
+        add(name, unit, column, *classes)
+    add("derived__memory_l1_wavefronts_shared_excessive", "", "excessive")
     return tuple(out)
 
 
@@ -99,7 +134,12 @@ def evaluate(classes: list[str], counts: np.ndarray, counters: np.ndarray) -> di
         if d.column == "excessive":
             out[d.name] = out["memory_l1_wavefronts_shared"] - out["memory_l1_wavefronts_shared_ideal"]
             continue
-        column = counts[:, 0] if d.column == INST else counts[:, 1] if d.column == THREADS else counters[:, int(d.column)]
+        if d.column == INST:
+            column = counts[:, 0]
+        elif d.column == THREADS:
+            column = counts[:, 1]
+        else:
+            column = counters[:, int(d.column)]
         chosen = column if not d.classes else column[np.isin(names, d.classes)]
         out[d.name] = int(chosen.sum())
     return out

@@ -1,10 +1,11 @@
 """Simulating a launch: execute CTAs, count, put the profiler's names on the sums.
 
-A launch of modest cost is executed whole.  A larger one is sampled (:func:`_classes`): CTAs are sorted by their
-place in the grid (first, inner, last along each dimension), a few of each class are executed, and the counters
-are scaled to the class.  Where the executed CTAs of every class count alike, the result is what a full run
-gives; where they differ, the counters are estimates and marked ``modelled``.  Launches whose CTAs communicate
-(atomics that return values, strong loads) are always executed whole.
+A launch of modest cost is executed whole.  A larger one is sampled (:func:`_classes`): CTAs are sorted by
+their place in the grid (first, inner, last along each dimension), a few of each class are executed, and the
+counters are scaled to the class.  Where the executed CTAs of every class count alike, the result is what a
+full run gives; where they differ, the counters are estimates and marked ``modelled``.  Launches whose CTAs
+depend on one another's order or results (atomics that return values, floating-point reductions, strong
+loads) are always executed whole.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ from gpusim.program import Kernel
 FULL_LIMIT = 48_000_000
 #: CTAs executed of each class of a sampled launch (fewer if the class is smaller).
 SAMPLES = 4
+
+#: A word in the name of a launch metric -> its unit; the first that fits, else byte.
+_LAUNCH_UNITS = {"pct": "%", "limit": "block", "block_size": "thread", "registers": "register/thread"}
 
 Progress = Callable[[int, int, str], None]
 
@@ -73,8 +77,12 @@ class SimResult:
         """Instructions with the most shared wavefronts and global sectors beyond ideal."""
 
         def excess(row: Mapping[str, Any]) -> int:
-            return int(row["memory_l1_wavefronts_shared"] - row["memory_l1_wavefronts_shared_ideal"]
-                       + row["memory_l2_theoretical_sectors_global"] - row["memory_l2_theoretical_sectors_global_ideal"])
+            return int(
+                row["memory_l1_wavefronts_shared"]
+                - row["memory_l1_wavefronts_shared_ideal"]
+                + row["memory_l2_theoretical_sectors_global"]
+                - row["memory_l2_theoretical_sectors_global_ideal"]
+            )
 
         return sorted((r for r in self.instructions if excess(r) > 0), key=excess, reverse=True)[:count]
 
@@ -104,24 +112,59 @@ def _prepare(kernel: Kernel, grid_: Any, block: Any, args: Sequence[Any], dynami
     for axis, extent, most in zip("xyz", launch.grid, spec.integers("launch.grid_max"), strict=True):
         if extent > most:
             raise LaunchError(f"grid dimension {axis} is {extent:,}, the most is {most:,}")
-    occ = occupancy(spec, max(16, kernel.registers_per_thread), kernel.static_shared_bytes, dynamic_shared, launch.threads,
-                    barriers=kernel.barriers)
+    occ = occupancy(
+        spec,
+        max(16, kernel.registers_per_thread),
+        kernel.static_shared_bytes,
+        dynamic_shared,
+        launch.threads,
+        barriers=kernel.barriers,
+    )
     if occ.active_blocks < 1:
         raise LaunchError(f"not one block of {kernel.display_name} fits an SM of {spec.name}")
     return spec, launch, materialise(args), occ
 
 
-def _execution(image: Image, launch: Launch, values: Sequence[Any], spec: DeviceSpec, occ: Occupancy,
-               symbols: Mapping[str, np.ndarray] | None, jobs: int | None, budget: int | None) -> grid.Execution:
+def _execution(
+    image: Image,
+    launch: Launch,
+    values: Sequence[Any],
+    spec: DeviceSpec,
+    occ: Occupancy,
+    symbols: Mapping[str, np.ndarray] | None,
+    jobs: int | None,
+    budget: int | None,
+) -> grid.Execution:
     kernel = image.kernel
     sms = spec.integer("device.sm_count")
-    window = kernel.module.elf.reserved_shared_bytes + kernel.static_shared_bytes + launch.dynamic_shared_bytes
-    return grid.make(image, launch, values, symbols, shared_bytes=window, resident=occ.active_blocks * sms, sms=sms,
-                     jobs=jobs, budget=budget)
+    window = (
+        kernel.module.elf.reserved_shared_bytes + kernel.static_shared_bytes + launch.dynamic_shared_bytes
+    )
+    return grid.make(
+        image,
+        launch,
+        values,
+        symbols,
+        shared_bytes=window,
+        resident=occ.active_blocks * sms,
+        sms=sms,
+        jobs=jobs,
+        budget=budget,
+    )
 
 
-def run(kernel: Kernel, grid: Any, block: Any, args: Sequence[Any], *, dynamic_shared: int = 0, device: str | DeviceSpec = "h200",
-        jobs: int | None = None, budget: int | None = None, symbols: Mapping[str, np.ndarray] | None = None) -> list[Any]:
+def run(
+    kernel: Kernel,
+    grid: Any,
+    block: Any,
+    args: Sequence[Any],
+    *,
+    dynamic_shared: int = 0,
+    device: str | DeviceSpec = "h200",
+    jobs: int | None = None,
+    budget: int | None = None,
+    symbols: Mapping[str, np.ndarray] | None = None,
+) -> list[Any]:
     """Execute a launch for its results.
 
     args: numpy arrays (pointers), numpy or Python scalars, or argument descriptions, in parameter order.
@@ -145,9 +188,20 @@ class _Tally:
         count_events(events, self.counters, *self._geometry)
 
 
-def simulate(kernel: Kernel, grid: Any, block: Any, args: Sequence[Any], *, dynamic_shared: int = 0,
-             device: str | DeviceSpec = "h200", full: bool = False, jobs: int | None = None, budget: int | None = None,
-             symbols: Mapping[str, np.ndarray] | None = None, progress: Progress | None = None) -> SimResult:
+def simulate(
+    kernel: Kernel,
+    grid: Any,
+    block: Any,
+    args: Sequence[Any],
+    *,
+    dynamic_shared: int = 0,
+    device: str | DeviceSpec = "h200",
+    full: bool = False,
+    jobs: int | None = None,
+    budget: int | None = None,
+    symbols: Mapping[str, np.ndarray] | None = None,
+    progress: Progress | None = None,
+) -> SimResult:
     """Predict the profiler's counters of one launch (arguments as for :func:`run`).
 
     full: execute every CTA whatever the size; jobs: threads (default: all cores; results do not depend on
@@ -184,7 +238,8 @@ def _count(execution: grid.Execution, geometry: tuple[SharedGeometry, GlobalGeom
 
         before = execution.counts.copy()
         execution.run(ctas, tap, step)
-        return execution.counts - before, sum((t.counters for t in tallies), np.zeros((n, len(Counter)), np.int64))
+        counters = sum((t.counters for t in tallies), np.zeros((n, len(Counter)), np.int64))
+        return execution.counts - before, counters
 
     if full or image.traits.ordered or total <= SAMPLES:
         why = "every CTA was executed"
@@ -220,10 +275,15 @@ def _count(execution: grid.Execution, geometry: tuple[SharedGeometry, GlobalGeom
         same = all(np.array_equal(a, b) for p in parts[1:] for a, b in zip(parts[0], p, strict=True))
         alike = alike and same
         for out, k in ((counts, 0), (counters, 1)):
-            summed = sum((p[k] for p in parts), np.zeros_like(out))
-            out += parts[0][k] * len(members) if same else np.rint(summed * (len(members) / len(samples))).astype(np.int64)
-    note = (f"{len(executed)} of {total:,} CTAs executed: {SAMPLES} of each kind by place in the grid (first, inner, last "
-            "along each dimension), counters scaled; ")
+            if same:
+                out += parts[0][k] * len(members)
+            else:
+                summed = sum((p[k] for p in parts), np.zeros_like(out))
+                out += np.rint(summed * (len(members) / len(samples))).astype(np.int64)
+    note = (
+        f"{len(executed)} of {total:,} CTAs executed: {SAMPLES} of each kind by place in the grid (first, "
+        "inner, last along each dimension), counters scaled; "
+    )
     note += ("the CTAs of each kind counted alike, so a full run gives the same" if alike else
              "CTAs of one kind differ, so the counters are estimates (--full executes all)")
     return counts, counters, Coverage(total, len(executed), True, note, alike)
@@ -266,14 +326,29 @@ def _doubts(kernel: Kernel, counts: np.ndarray) -> tuple[set[str], list[dict[str
         m = Mods(instruction.opcode, instruction.modifiers)
         width = nbytes_of(m)
         flags = Flag(event_flags(m))
-        kind = {"ldsm": Kind.LDMATRIX, "stsm": Kind.STMATRIX, "ldgsts": Kind.ASYNC_COPY, "shared_atom": Kind.ATOMIC,
-                "global_atom": Kind.ATOMIC, "generic_atom": Kind.ATOMIC, "global_red": Kind.REDUCTION}.get(class_)
+        kind = {
+            "ldsm": Kind.LDMATRIX,
+            "stsm": Kind.STMATRIX,
+            "ldgsts": Kind.ASYNC_COPY,
+            "shared_atom": Kind.ATOMIC,
+            "global_atom": Kind.ATOMIC,
+            "generic_atom": Kind.ATOMIC,
+            "global_red": Kind.REDUCTION,
+        }.get(class_)
         kind = kind or (Kind.LOAD if class_.endswith("ld") else Kind.STORE)
         generic = class_.startswith("generic")
         for applies, why, words in (
-            (class_ in names.SHARED, shared.unsettled(kind, flags, width), ("wavefronts_shared", "wavefronts_mem_shared")),
+            (
+                class_ in names.SHARED,
+                shared.unsettled(kind, flags, width),
+                ("wavefronts_shared", "wavefronts_mem_shared"),
+            ),
             (class_ in names.GLOBAL, coalescer.unsettled(kind, width), ("sectors", "tag_requests")),
-            (generic, "generic accesses have not been measured", ("sectors", "tag_requests", "requests", "wavefronts")),
+            (
+                generic,
+                "generic accesses have not been measured",
+                ("sectors", "tag_requests", "requests", "wavefronts"),
+            ),
         ):
             if applies and why:
                 reasons[f"{instruction.opcode} counters as exact"] = why
@@ -283,8 +358,15 @@ def _doubts(kernel: Kernel, counts: np.ndarray) -> tuple[set[str], list[dict[str
     return doubtful, [{"what": k, "why": v} for k, v in reasons.items()]
 
 
-def _result(kernel: Kernel, launch: Launch, spec: DeviceSpec, occ: Occupancy, counts: np.ndarray, counters: np.ndarray,
-            coverage: Coverage) -> SimResult:
+def _result(
+    kernel: Kernel,
+    launch: Launch,
+    spec: DeviceSpec,
+    occ: Occupancy,
+    counts: np.ndarray,
+    counters: np.ndarray,
+    coverage: Coverage,
+) -> SimResult:
     instructions = kernel.instructions
     classes = [names.CLASSES.get(i.opcode, "") for i in instructions]
     values = names.evaluate(classes, counts, counters)
@@ -296,9 +378,12 @@ def _result(kernel: Kernel, launch: Launch, spec: DeviceSpec, occ: Occupancy, co
         metrics[name] = Metric(value, units[name].unit, units[name].tier if exact else "modelled")
     config = spec.kind("shared.carveout_rule") if occ.shared_mem_config_kind else ""
     for name, number in occ.metrics().items():
-        modelled = config != "measured" and name in ("launch__shared_mem_config_size", "launch__occupancy_limit_shared_mem")
-        unit = "%" if name.endswith("pct") else "block" if "limit" in name else "register/thread" if "registers" in name else "byte"
-        metrics[name] = Metric(number, "thread" if name == "launch__block_size" else unit, "modelled" if modelled else "exact")
+        modelled = config != "measured" and name in (
+            "launch__shared_mem_config_size",
+            "launch__occupancy_limit_shared_mem",
+        )
+        unit = next((unit for word, unit in _LAUNCH_UNITS.items() if word in name), "byte")
+        metrics[name] = Metric(number, unit, "modelled" if modelled else "exact")
     metrics["launch__grid_size"] = Metric(launch.ctas, "", "exact")
     metrics["launch__thread_count"] = Metric(launch.ctas * launch.threads, "thread", "exact")
     metrics["launch__waves_per_multiprocessor"] = Metric(
@@ -307,7 +392,7 @@ def _result(kernel: Kernel, launch: Launch, spec: DeviceSpec, occ: Occupancy, co
     live = kernel.live_registers
     for k, instruction in enumerate(instructions):
         row: dict[str, Any] = {"pc": instruction.pc, "sass": instruction.text, "file": instruction.file,
-                               "line": instruction.line}
+                               "line": instruction.line, "inlined_at": instruction.inlined_at}
         for name, (column, which) in names.SOURCE_COLUMNS.items():
             if column == names.INST:
                 row[name] = int(counts[k, 0])
@@ -316,10 +401,14 @@ def _result(kernel: Kernel, launch: Launch, spec: DeviceSpec, occ: Occupancy, co
             else:
                 row[name] = int(counters[k, int(column)]) if classes[k] in which else 0
         row["requests"] = int(counters[k, Counter.REQUESTS] + counters[k, Counter.SHARED_REQUESTS])
+        row["shared_distinct_words"] = int(counters[k, Counter.SHARED_WORDS])
         row["live_registers"] = live[k]
         rows.append(row)
     gaps += [
-        {"what": "L1, L2 and DRAM traffic, hit rates", "why": "the cache and DRAM models come with a later version"},
+        {
+            "what": "L1, L2 and DRAM traffic, hit rates",
+            "why": "the cache and DRAM models come with a later version",
+        },
         {"what": "time", "why": "cycles, duration and stall reasons come with a later version"},
     ]
     if kernel.spill_bytes is None:

@@ -133,6 +133,26 @@ def test_partial_masks(what, kind, width, mask, addresses, expected):
     assert cost(kind, width, addresses, mask) == expected, what
 
 
+@pytest.mark.parametrize(
+    ("what", "kind", "width", "mask", "addresses", "words"),
+    [
+        ("one word for all", Kind.LOAD, 4, FULL, [64] * 32, 1),
+        ("a row", Kind.LOAD, 4, FULL, [4 * lane for lane in LANES], 32),
+        ("two rows of a tile, one word each", Kind.LOAD, 4, FULL, [lane // 16 * 128 for lane in LANES], 2),
+        ("a row of the tile, for both halves", Kind.LOAD, 4, FULL, [lane % 16 * 4 for lane in LANES], 16),
+        ("a column of 32 x 32", Kind.LOAD, 4, FULL, [128 * lane for lane in LANES], 32),
+        ("four quads, each wanted by 8 lanes apart", Kind.LOAD, 16, FULL, [lane % 4 * 512 for lane in LANES], 16),
+        ("one quad for all", Kind.LOAD, 16, FULL, [32] * 32, 4),
+        ("bytes of 8 words", Kind.STORE, 1, FULL, list(LANES), 8),
+        ("three lanes, two of them alike", Kind.LOAD, 8, 0b10011, [8, 8, *[0] * 2, 4096, *[0] * 27], 4),
+        ("matrix rows of 16 bytes, two alike", Kind.LDMATRIX, 16, 0xFF, [80 * (lane % 7) for lane in LANES], 28),
+        ("additions to one word", Kind.ATOMIC, 4, FULL, [0] * 32, 1),
+    ],
+)  # fmt: skip
+def test_distinct_words(what, kind, width, mask, addresses, words):
+    assert count(events(kind, width, [(mask, addresses)]))[Counter.SHARED_WORDS] == words, what
+
+
 def test_inactive_lanes_do_not_matter():
     quiet = [4 * i if i < 16 else 0 for i in LANES]
     noisy = [4 * i if i < 16 else 2**64 - 1 - 128 * i for i in LANES]
@@ -187,6 +207,10 @@ def accesses(draw):
 def test_equals_the_rules(access):
     kind, width, flags, mask, addresses = access
     assert cost(kind, width, addresses, mask, flags) == oracle(kind, width, addresses, mask)
+    touched = {
+        b // 4 for lane in LANES if mask >> lane & 1 for b in range(addresses[lane], addresses[lane] + width)
+    }
+    assert count(events(kind, width, [(mask, addresses)], flags))[Counter.SHARED_WORDS] == len(touched)
 
 
 @settings(max_examples=60, deadline=None)

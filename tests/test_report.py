@@ -19,7 +19,7 @@ from gpusim.occupancy import occupancy
 from gpusim.report import ladder as ladder_report
 from gpusim.report.json import report_dict, report_line, report_text
 from gpusim.report.lines import access_width, by_line, opcode_of, worst
-from gpusim.report.text import count, render
+from gpusim.report.text import count, render, short_name
 
 SOURCE = "line one\nx = As[ty][k];\ny = As[tx][ty];\nz = in[i];\nw = in[i * n];\n"
 
@@ -103,7 +103,9 @@ def result() -> SimpleNamespace:
 
 
 class _Hashable:
-    """Stands in for a module: hashable, with source text."""
+    """Stands in for a module: hashable, with a path and source text."""
+
+    path = "folder/k.cu"
 
     def __init__(self, module: SimpleNamespace) -> None:
         self.source_text = module.source_text
@@ -156,6 +158,9 @@ def test_opcodes_and_widths_of_sass_text() -> None:
     assert opcode_of("@!P0 LDS.U.128 R4, [R2]") == ("LDS", "LDS.U.128")
     assert opcode_of("@UP1 LDG.E.64.CONSTANT R4, desc[UR4][R2.64]") == ("LDG", "LDG.E.64.CONSTANT")
     assert [access_width(n) for n in ("LDS", "LDS.64", "STS.128", "LDG.E.U8", "LDS.S16")] == [4, 8, 16, 1, 2]
+    assert [access_width(n) for n in ("LDSM.16.M88.4", "LDSM.16.MT88.2", "LDSM.16.M88")] == [16, 8, 4]
+    names = ("LDG.E.128.CONSTANT", "LDS", "LDGSTS.E.BYPASS.128", "LDSM.16.M88.4", "LDG.E.U16")
+    assert [short_name(n) for n in names] == ["LDG.128", "LDS", "LDGSTS.128", "LDSM.M88.4", "LDG.U16"]
 
 
 def test_each_line_in_words() -> None:
@@ -170,6 +175,14 @@ def test_each_line_in_words() -> None:
     ]
     found = worst(by_line(ROWS), "shared", "load")
     assert found is not None and found.line == 3 and found.cost_per_request == 32 and found.excess == 310
+
+
+def test_helpers_of_headers_are_shown_where_they_are_called() -> None:
+    helper = row(0, "LDS.128 R4, [R2]", 19, 1, **shared(2, 2, 8)) | {"file": "h.cuh"}
+    called = helper | {"inlined_at": (("other.cuh", 7), ("k.cu", 3), ("k.cu", 90))}
+    assert [a.line for a in by_line([called], "folder/k.cu")] == [3]
+    assert [a.line for a in by_line([called])] == [19]
+    assert [a.line for a in by_line([helper], "folder/k.cu")] == [19]
 
 
 def test_broadcast_needs_the_number_of_words() -> None:

@@ -73,7 +73,7 @@ def bits32(slot: int, n: int = PROBE_N) -> np.ndarray:
     rng = np.random.default_rng(1000 + slot)
     out = rng.integers(0, 1 << 32, n, dtype=np.uint64).astype(np.uint32)
     count = len(SPECIAL32)
-    index = np.arange(count**2 * 4)
+    index = np.arange(n // 2)
     out[: index.size] = np.array(SPECIAL32, np.uint32)[(index // count**slot) % count]
     moderate = slice(n // 2, n)
     values = rng.standard_normal(n - n // 2, np.float32) * np.exp2(rng.integers(-20, 21, n - n // 2)).astype(np.float32)
@@ -86,7 +86,7 @@ def bits64(slot: int, n: int = PROBE_N) -> np.ndarray:
     rng = np.random.default_rng(2000 + slot)
     out = rng.integers(0, 1 << 64, n, dtype=np.uint64)
     count = len(SPECIAL64)
-    index = np.arange(count**2 * 8)
+    index = np.arange(n // 2)
     out[: index.size] = np.array(SPECIAL64, np.uint64)[(index // count**slot) % count]
     values = rng.standard_normal(n - n // 2) * np.exp2(rng.integers(-40, 41, n - n // 2).astype(np.float64))
     out[n // 2 :] = values.view(np.uint64)
@@ -168,7 +168,7 @@ def _probe_arg(module: program.Module, name: str, slot: int, file: Any) -> dict[
     if name.startswith(("p_h", "p_b")) and len(module[name].params) == 4:
         bf16 = name.startswith("p_b")
         return dict(file(f"{'bf16' if bf16 else 'f16'}_{slot}", bits_half(slot, bf16, PROBE_N)))
-    if "64" in modifiers:
+    if "64" in modifiers or name.endswith("64h"):
         return dict(file(f"f64_{slot}", bits64(slot)))
     if "U16" in modifiers:
         return dict(file("u16", np.arange(PROBE_N, dtype=np.uint32).astype(np.uint16)))

@@ -1,6 +1,7 @@
-"""``docs/cli.md``, made from the commands themselves: ``python -m gpusim.cli.reference > docs/cli.md``.
+"""Pages of ``docs/`` that are made from the program itself: the commands, and the opcode table.
 
-``make docs`` runs it; a test compares the page in the repository with what this module says.
+``python -m gpusim.cli.reference [cli|opcodes]`` prints one; ``make docs`` writes both.  Tests compare the
+pages in the repository with what this module says.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import typer
+
+from gpusim.isa.table import Row
 
 INTRODUCTION = """\
 # Command line
@@ -25,8 +28,23 @@ switches it off.
 """
 
 
+OPCODES_INTRODUCTION = """\
+# Opcodes
+
+This page is made by `make docs` from the table in `gpusim/isa/`; do not edit it. `gpusim opcodes NAME` shows one row.
+
+What is not listed, an opcode, a modifier or an operand form, is refused by name with pc and SASS text. A name ending
+in `@variant` is a second row of the same opcode with other operands. *Result* says how exact the row is.
+
+Operands are `destinations = sources`; `?` may be missing. `i32` `b32` `i64` `f32` `f64`: a register, immediate or
+constant read with its sign or inversion; `raw` `raw64` `h2`: read as bits, the row applies the modifiers; `data`:
+consecutive registers; `mem`: an address; `P`: a predicate; `B`: a convergence barrier; `imm` `word`: part of the
+encoding; `any`: no influence on the result (cache hints, scoreboards).
+"""
+
+
 def page() -> str:
-    """The whole page."""
+    """The whole page of commands."""
     from gpusim.cli.app import app
 
     group: Any = typer.main.get_command(app)
@@ -34,6 +52,36 @@ def page() -> str:
     for name, command in group.commands.items():
         parts.append("\n".join(_command(name, command)))
     return "\n".join(parts)
+
+
+def opcodes_page() -> str:
+    """The opcode table, by family."""
+    from gpusim.isa.opcodes import FAMILIES, TABLE
+
+    parts = [OPCODES_INTRODUCTION]
+    for title, module in FAMILIES.items():
+        rows = [row for row in TABLE.rows.values() if _home(row) == module.__name__]
+        parts.append(f"## {title[0].upper()}{title[1:]}\n")
+        parts.append("| name | operands | modifiers | pipe | result | source |\n|---|---|---|---|---|---|")
+        for row in sorted(rows, key=lambda row: row.name):
+            forms = "<br>".join(f"`{' '.join((*left, '=', *right)).strip()}`" for left, right in row.forms)
+            cells = (
+                row.name,
+                forms,
+                " ".join(sorted(row.modifiers)),
+                row.pipe,
+                row.bound or "bit for bit",
+                row.source,
+            )
+            parts.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+        parts[-1] += "\n"
+    return "\n".join(parts)
+
+
+def _home(row: Row) -> str:
+    """The module a row is written in."""
+    assert row.semantics is not None
+    return row.semantics.__module__
 
 
 def _command(name: str, command: Any) -> Iterator[str]:
@@ -79,4 +127,4 @@ def _plain(text: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    sys.stdout.write({"cli": page, "opcodes": opcodes_page}[sys.argv[1]]())

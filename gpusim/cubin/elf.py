@@ -177,7 +177,7 @@ class Cubin:
 
     @property
     def reserved_shared_bytes(self) -> int:
-        """Bytes the system keeps at the start of each CTA's shared window, before ``__shared__`` variables."""
+        """Bytes the system keeps at the start of each CTA's shared window, before ``__shared__`` data."""
         return _reserved_shared(self.sections, self.symbols)
 
     def section(self, name: str) -> Section | None:

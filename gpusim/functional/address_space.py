@@ -1,11 +1,12 @@
 """Global memory and constant banks of one launch.
 
-Every array argument, ``__device__`` variable and the launch's own data get a virtual address range (512-byte
-aligned, at least 256 bytes apart, as cudaMalloc separates them) in one host arena.  Virtual addresses are the
-same in every run; ``host = virtual + delta``.
+Every array argument and ``__device__`` variable gets a virtual address range, 512-byte aligned as
+cudaMalloc aligns it, in one host arena.  Ranges lie 32 MiB apart (memory never touched), so that an index
+past the end of one array does not fall into the next.  Virtual addresses are the same in every run;
+``host = virtual + delta``.
 
-The constant bank 0 of sm_70 and later starts with the launch environment: blockDim at 0x0, gridDim at
-0xc, the local window at 0x20, the stack pointer at 0x28 (hardware.md 11); parameters start where the binary says.
+The constant bank 0 of sm_70 and later starts with the launch environment: blockDim at 0x0, gridDim at 0xc,
+the local window at 0x20, the stack pointer at 0x28 (hardware.md 11); parameters start where the binary says.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ SHARED_WINDOW = 0x7E00_0000_0000
 LOCAL_WINDOW = 0x7D00_0000_0000
 SHARED_WINDOW_SIZE = 1 << 24
 LOCAL_WINDOW_SIZE = 1 << 24
-ALIGN, GAP = 512, 256
+ALIGN, GAP = 512, 32 << 20
 
 ENV_BLOCK, ENV_GRID, ENV_LOCAL_WINDOW, ENV_STACK = 0x0, 0xC, 0x20, 0x28
 
@@ -43,7 +44,9 @@ class Allocation:
 class AddressSpace:
     """Arrays and variables of one launch in one arena."""
 
-    def __init__(self, kernel: Kernel, args: Sequence[Any], symbols: Mapping[str, np.ndarray] | None = None) -> None:
+    def __init__(
+        self, kernel: Kernel, args: Sequence[Any], symbols: Mapping[str, np.ndarray] | None = None
+    ) -> None:
         self.kernel = kernel
         self.args = args
         items: list[tuple[str, int]] = [
@@ -58,7 +61,7 @@ class AddressSpace:
         skip = -raw.ctypes.data % 4096
         self._raw, self.arena = raw, raw[skip:]
         self.delta = self.arena.ctypes.data - VIRTUAL_BASE
-        self.table = np.array([(a.low, a.high) for a in self.allocations] or [(0, 0)], np.uint64)
+        self.table = np.array([(a.low, a.high) for a in self.allocations] or [((1 << 64) - 1, 0)], np.uint64)
         self._by_name = {a.name: a for a in self.allocations}
         for i, a in enumerate(args):
             if isinstance(a, np.ndarray):
@@ -129,7 +132,9 @@ class AddressSpace:
         kernel = self.kernel
         params = sorted(kernel.params, key=lambda p: p.ordinal)
         if len(params) != len(self.args):
-            raise InputError(f"{kernel.display_name} takes {len(params)} arguments, {len(self.args)} were given")
+            raise InputError(
+                f"{kernel.display_name} takes {len(params)} arguments, {len(self.args)} were given"
+            )
         for i, (param, arg) in enumerate(zip(params, self.args, strict=True)):
             if isinstance(arg, np.ndarray):
                 data = struct.pack("<Q", self.address_of(f"argument {i}") or 0)
@@ -138,8 +143,10 @@ class AddressSpace:
                 data = np.asarray(arg).tobytes()
                 what = f"a scalar {np.asarray(arg).dtype} of {len(data)} bytes"
             if len(data) != param.size:
-                raise InputError(f"argument {i} of {kernel.display_name} has {param.size} bytes, {what} was given",
-                                 hint="check the order and types of the arguments")
+                raise InputError(
+                    f"argument {i} of {kernel.display_name} has {param.size} bytes, {what} was given",
+                    hint="check the order and types of the arguments",
+                )
             start = kernel.param_base + param.offset
             bank[start : start + len(data)] = data
 
@@ -168,7 +175,9 @@ class AddressSpace:
         if not section.startswith(prefix):
             return
         number = int(section[len(prefix) :].split(".")[0])
-        if number not in banks or ("." in section[len(prefix) :] and not section.endswith(f".{self.kernel.name}")):
+        if number not in banks or (
+            "." in section[len(prefix) :] and not section.endswith(f".{self.kernel.name}")
+        ):
             return
         address = self.address_of(f"__device__ variable {relocation.symbol}")
         if address is None:
@@ -181,7 +190,11 @@ class AddressSpace:
 def check_shape(kernel: Kernel, launch: Launch) -> None:
     """What the binary itself demands of the block."""
     if kernel.max_threads is not None and launch.threads > kernel.max_threads:
-        raise LaunchError(f"{kernel.display_name} was compiled for at most {kernel.max_threads} threads a block "
-                          f"(__launch_bounds__), {launch.threads} were asked for")
+        raise LaunchError(
+            f"{kernel.display_name} was compiled for at most {kernel.max_threads} threads a block "
+            f"(__launch_bounds__), {launch.threads} were asked for"
+        )
     if kernel.required_block is not None and launch.block != kernel.required_block:
-        raise LaunchError(f"{kernel.display_name} demands a block of {kernel.required_block}, not {launch.block}")
+        raise LaunchError(
+            f"{kernel.display_name} demands a block of {kernel.required_block}, not {launch.block}"
+        )

@@ -92,11 +92,19 @@ class Execution:
         self.q = np.zeros(C.Q_WORDS, np.int64)
         last = launch.threads - 32 * (self.warps - 1)
         for place, value in (
-            (C.Q_WARPS, self.warps), (C.Q_WARP_BYTES, self.warp_bytes), (C.Q_SHARED_BYTES, self.shared_bytes),
-            (C.Q_REGISTERS, image.registers), (C.Q_OPS, self.operations.ctypes.data),
-            (C.Q_N_OPS, len(image.operations)), (C.Q_LAST_LANES, (1 << last) - 1), (C.Q_GRID_X, launch.grid[0]),
-            (C.Q_GRID_Y, launch.grid[1]), (C.Q_LOCAL_BYTES, self.local_bytes), (C.Q_QUANTUM, QUANTUM),
-            (C.Q_BUDGET, budget or DEFAULT_BUDGET), (C.Q_POOL, self.pool.ctypes.data),
+            (C.Q_WARPS, self.warps),
+            (C.Q_WARP_BYTES, self.warp_bytes),
+            (C.Q_SHARED_BYTES, self.shared_bytes),
+            (C.Q_REGISTERS, image.registers),
+            (C.Q_OPS, self.operations.ctypes.data),
+            (C.Q_N_OPS, len(image.operations)),
+            (C.Q_LAST_LANES, (1 << last) - 1),
+            (C.Q_GRID_X, launch.grid[0]),
+            (C.Q_GRID_Y, launch.grid[1]),
+            (C.Q_LOCAL_BYTES, self.local_bytes),
+            (C.Q_QUANTUM, QUANTUM),
+            (C.Q_BUDGET, budget or DEFAULT_BUDGET),
+            (C.Q_POOL, self.pool.ctypes.data),
         ):
             self.q[place] = value
 
@@ -123,7 +131,7 @@ class Execution:
         keep = [raw, self.space.table]
         values = {
             L.C_DELTA: self.space.delta, L.C_ALLOCS: self.space.table.ctypes.data,
-            L.C_N_ALLOCS: len(self.space.allocations), L.C_LOW: 0, L.C_HIGH: 0,
+            L.C_N_ALLOCS: len(self.space.allocations),
             L.C_EVENTS: raw.ctypes.data, L.C_EVENT_CAP: EVENT_CHUNK, L.C_TRACE: int(traced),
             L.C_CONST_TABLE: self.table.ctypes.data, L.C_SHARED_WINDOW: SHARED_WINDOW,
             L.C_LOCAL_WINDOW: LOCAL_WINDOW, L.C_SHARED_WINDOW_SIZE: SHARED_WINDOW_SIZE,
@@ -166,7 +174,10 @@ class Execution:
             self._drive(crew[0], lists[0], taps[0], progress)
         else:
             with ThreadPoolExecutor(workers) as pool:
-                futures = [pool.submit(self._drive, w, c, t, progress) for w, c, t in zip(crew, lists, taps, strict=True)]
+                futures = [
+                    pool.submit(self._drive, w, c, t, progress)
+                    for w, c, t in zip(crew, lists, taps, strict=True)
+                ]
                 errors = [f.exception() for f in futures]
             for error in errors:
                 if error is not None:
@@ -174,7 +185,9 @@ class Execution:
         for worker in crew:
             self.counts += worker.counts
 
-    def _drive(self, worker: Worker, ctas: np.ndarray, sink: Sink | None, progress: Callable[[int], None] | None) -> None:
+    def _drive(
+        self, worker: Worker, ctas: np.ndarray, sink: Sink | None, progress: Callable[[int], None] | None
+    ) -> None:
         context, reported = worker.context, 0
         while True:
             status = C.run_ctas(worker.slots, ctas, self.q, worker.counts.ctypes.data, context.ctypes.data,
@@ -200,20 +213,26 @@ class Execution:
         place = f"CTA ({cta % x},{cta // x % y},{cta // (x * y)})"
         kernel = self.image.kernel
         if status == L.R_DEADLOCK:
-            return Deadlock(f"the warps of {place} wait for one another for ever: {self._waiting(worker, slot)}",
-                            where=kernel.display_name,
-                            hint="every thread that has not returned must reach the same barrier")
+            return Deadlock(
+                f"the warps of {place} wait for one another for ever: {self._waiting(worker, slot)}",
+                where=kernel.display_name,
+                hint="every thread that has not returned must reach the same barrier",
+            )
         warp_base = int(context[L.C_ERROR_WARP])
         first = int(slot[C.SLOT_WARPS])
         warp = (warp_base - first) // self.warp_bytes
         pc = self._header(worker, warp_base, L.W_PC)
         instruction = kernel.instructions[pc]
         line = f"{instruction.file}:{instruction.line}, " if instruction.line else ""
-        where = f"{kernel.display_name}, {line}pc 0x{instruction.pc:04x} '{instruction.text}', {place}, warp {warp}"
+        sass = f"pc 0x{instruction.pc:04x} '{instruction.text}'"
+        where = f"{kernel.display_name}, {line}{sass}, {place}, warp {warp}"
         if status == L.R_BUDGET:
             return BudgetExceeded(
-                f"no CTA ended within {int(self.q[C.Q_BUDGET]):,} warp instructions: an endless loop, most likely",
-                where=where, hint="if the kernel is right, raise the limit with --budget N (budget=N)")
+                f"no CTA ended within {int(self.q[C.Q_BUDGET]):,} warp instructions: "
+                "an endless loop, most likely",
+                where=where,
+                hint="if the kernel is right, raise the limit with --budget N (budget=N)",
+            )
         if status == L.R_BAD_TARGET:
             return ExecutionError("an indirect branch or call leaves the code", where=where)
         if status == L.R_TRAP:
@@ -221,7 +240,9 @@ class Execution:
         return self._fault(context, where)
 
     def _fault(self, context: np.ndarray, where: str) -> MemoryFault:
-        lane, address, nbytes = (int(context[i]) for i in (L.C_ERROR_LANE, L.C_ERROR_ADDRESS, L.C_ERROR_BYTES))
+        lane, address, nbytes = (
+            int(context[i]) for i in (L.C_ERROR_LANE, L.C_ERROR_ADDRESS, L.C_ERROR_BYTES)
+        )
         space, code = int(context[L.C_ERROR_SPACE]), int(context[L.C_ERROR])
         where = f"{where}, lane {lane}"
         name = {1: "shared", 2: "global", 3: "local", 4: "constant"}[space]
@@ -234,8 +255,11 @@ class Execution:
                                f"{self.space.describe(address)}", where=where)
         size = {1: self.shared_limit, 3: self.local_bytes}.get(space)
         limit = f" of {size:,} bytes" if size is not None else ""
-        return MemoryFault(f"{name} access of {nbytes} bytes at offset {at} is outside the window{limit}", where=where,
-                           hint="was the dynamic shared memory given (--dynamic-shared)?" if space == 1 else None)
+        return MemoryFault(
+            f"{name} access of {nbytes} bytes at offset {at} is outside the window{limit}",
+            where=where,
+            hint="was the dynamic shared memory given (--dynamic-shared)?" if space == 1 else None,
+        )
 
     def _header(self, worker: Worker, warp_base: int, word: int) -> int:
         warps = worker.keep[2]
@@ -255,7 +279,9 @@ class Execution:
                 instruction = self.image.kernel.instructions[max(0, pc - 1)]
                 line = f", line {instruction.line}" if instruction.line else ""
                 groups.setdefault(f"at {what} (pc 0x{instruction.pc:04x}{line})", []).append(warp)
-        return "; ".join(f"warp{'s' if len(w) > 1 else ''} {_ranges(sorted(set(w)))} {k}" for k, w in groups.items())
+        return "; ".join(
+            f"warp{'s' if len(w) > 1 else ''} {_ranges(sorted(set(w)))} {k}" for k, w in groups.items()
+        )
 
 
 def _ranges(numbers: list[int]) -> str:

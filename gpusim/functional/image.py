@@ -22,17 +22,49 @@ from gpusim.program import Kernel
 
 OPERATION = np.dtype(
     {
-        "names": ["handler", "guard", "guard_neg", "operands", "imm0", "imm1", "pc", "flags", "kind", "target"],
+        "names": [
+            "handler",
+            "guard",
+            "guard_neg",
+            "operands",
+            "imm0",
+            "imm1",
+            "pc",
+            "flags",
+            "kind",
+            "target",
+        ],
         "formats": ["<i8", "<i4", "<i4", ("<i4", 12), "<i8", "<i8", "<i4", "<i4", "<i4", "<i4"],
-        "offsets": [L.O_HANDLER, L.O_GUARD, L.O_GUARD_NEG, L.O_OPERANDS, L.O_IMM0, L.O_IMM1, L.O_PC, L.O_FLAGS,
-                    L.O_KIND, L.O_TARGET],
+        "offsets": [
+            L.O_HANDLER,
+            L.O_GUARD,
+            L.O_GUARD_NEG,
+            L.O_OPERANDS,
+            L.O_IMM0,
+            L.O_IMM1,
+            L.O_PC,
+            L.O_FLAGS,
+            L.O_KIND,
+            L.O_TARGET,
+        ],
         "itemsize": L.OPERATION,
     }
 )
 
-CONTROL = {"": L.K_DATA, "BRA": L.K_BRA, "EXIT": L.K_EXIT, "BSSY": L.K_BSSY, "BSYNC": L.K_BSYNC, "BREAK": L.K_BREAK,
-           "WARPSYNC": L.K_WARPSYNC, "BAR": L.K_BAR, "INDIRECT": L.K_INDIRECT, "NOP": L.K_NOP, "YIELD": L.K_YIELD,
-           "TRAP": L.K_TRAP}
+CONTROL = {
+    "": L.K_DATA,
+    "BRA": L.K_BRA,
+    "EXIT": L.K_EXIT,
+    "BSSY": L.K_BSSY,
+    "BSYNC": L.K_BSYNC,
+    "BREAK": L.K_BREAK,
+    "WARPSYNC": L.K_WARPSYNC,
+    "BAR": L.K_BAR,
+    "INDIRECT": L.K_INDIRECT,
+    "NOP": L.K_NOP,
+    "YIELD": L.K_YIELD,
+    "TRAP": L.K_TRAP,
+}
 
 POOL = -0x80000000  # sign bit of an operand offset: relative to the constant pool
 
@@ -45,8 +77,8 @@ class Traits:
     """What the code does that decides how CTAs may be scheduled.
 
     ordered: results can depend on the order of CTAs (atomics that return a value, floating-point
-    reductions): CTAs run in one fixed order. communicates: it reads memory other CTAs may write meanwhile (strong
-    loads, atomics that return a value): the CTAs resident together are interleaved.
+    reductions): CTAs run in one fixed order. communicates: it reads memory other CTAs may write meanwhile
+    (strong loads, atomics that return a value): the CTAs resident together are interleaved.
     """
 
     ordered: bool
@@ -74,8 +106,10 @@ class Image:
             _, bank, offset = key
             data = banks.get(bank)
             if data is None or not 0 <= offset <= data.size - 4:
-                raise CubinError(f"{self.kernel.display_name} reads c[0x{bank:x}][0x{offset:x}], which the binary "
-                                 "does not hold")
+                raise CubinError(
+                    f"{self.kernel.display_name} reads c[0x{bank:x}][0x{offset:x}], which the binary "
+                    "does not hold"
+                )
             out[i] = data[offset : offset + 4].view("<u4")[0]
         return out
 
@@ -134,7 +168,9 @@ class Builder:
         op["guard"] = L.row(L.ROW_TRUE) if guard is None else self.offset(guard, "P", 1, False, instruction)
         op["guard_neg"] = -1 if guard is not None and guard.not_ else 0
         for k, slot in enumerate(p.slots):
-            op["operands"][k] = self.offset(slot.operand, slot.token, slot.words, slot.destination, instruction)
+            op["operands"][k] = self.offset(
+                slot.operand, slot.token, slot.words, slot.destination, instruction
+            )
         op["imm0"], op["imm1"] = p.immediate, p.immediate2
         op["kind"] = CONTROL[row.control]
         if row.flags:
@@ -150,7 +186,9 @@ class Builder:
             return 0
         found = self.kernel.pc_of_symbol.get(name)
         if found is None:
-            raise UnsupportedError(f"the target {name} lies outside the kernel's code", where=where(instruction))
+            raise UnsupportedError(
+                f"the target {name} lies outside the kernel's code", where=where(instruction)
+            )
         return found
 
     def _target(self, bound: Bound, instruction: Instruction) -> int:

@@ -9,6 +9,7 @@ canonical NaN through :meth:`Lanes.canon`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from llvmlite import ir
 
@@ -170,7 +171,7 @@ class Lanes:
 
     def const(self, value: int | float | Sequence[int], kind: str) -> V:
         scalar = SCALARS[kind]
-        values = list(value) if isinstance(value, (list, tuple, range)) else [value] * N
+        values: list[Any] = list(value) if isinstance(value, Sequence) else [value] * N
         if kind[0] == "i":
             bits = BITS[kind]
             values = [int(v) & ((1 << bits) - 1) for v in values]

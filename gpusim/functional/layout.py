@@ -67,7 +67,6 @@ UNIFORM_REGISTERS = 80
 C_DELTA = 0  # host address = virtual address + delta
 C_ALLOCS = 1  # address of the sorted table of (low, high) virtual addresses
 C_N_ALLOCS = 2
-C_LOW, C_HIGH = 3, 4  # the allocation hit last
 C_EVENTS, C_EVENT_CAP, C_EVENT_COUNT, C_TRACE = 5, 6, 7, 8
 C_ERROR, C_ERROR_LANE, C_ERROR_ADDRESS, C_ERROR_BYTES = 9, 10, 11, 12
 C_CONST_TABLE = 13  # address of 32 x (address, size) of constant banks
@@ -90,6 +89,7 @@ O_PC = 80  # i32 byte address
 O_FLAGS = 84  # i32 event flags
 O_KIND = 88  # i32 Control
 O_TARGET = 92  # i32 operation index of a branch target
+O_ALLOCATION = 96  # i64 index of the allocation this instruction hit last
 OPERATION = 128
 
 # --- what a handler returns

@@ -192,7 +192,9 @@ class MemoryLanes(Lanes):
     def host_global(self, addresses: V, mask: V, nbytes: int) -> V:
         b, space = self.b, 2
         self.check_aligned(addresses, mask, nbytes, space)
-        low, high = self.context_word(L.C_LOW), self.context_word(L.C_HIGH)
+        # each instruction remembers the allocation it hit last, as an index, so threads may share it
+        entry = b.add(self.context_word(L.C_ALLOCS), b.shl(self.load_at(self.op, L.O_ALLOCATION, I64), self.i64c(4)))
+        low, high = self.load_at(entry, 0, I64), self.load_at(entry, 8, I64)
         last = self.splat(b.sub(high, self.i64c(nbytes)), "i64")
         inside = ~addresses.lt(self.splat(low, "i64"), signed=False) & ~addresses.gt(last, signed=False)
         stray = self.ballot(~inside & mask)
@@ -202,7 +204,7 @@ class MemoryLanes(Lanes):
 
             def body(lane: ir.Value) -> None:
                 address = self.lane_of(where, lane, I64)
-                found = b.call(finder, [self.context, address, self.i64c(nbytes)])
+                found = b.call(finder, [self.context, self.op, address, self.i64c(nbytes)])
                 with b.if_then(b.icmp_unsigned("==", found, ir.Constant(I1, 0)), likely=False):
                     self.fault(L.E_OUT_OF_BOUNDS, lane, address, nbytes, space)
 
@@ -210,14 +212,14 @@ class MemoryLanes(Lanes):
         return addresses + self.splat(self.context_word(L.C_DELTA), "i64")
 
     def _finder(self) -> ir.Function:
-        """``find(context, address, nbytes) -> i1``: search the allocation table, remember the hit."""
+        """``find(context, operation, address, nbytes) -> i1``: search the allocation table, remember the hit."""
         name = "find_allocation"
         found = self.module.globals.get(name)
         if found:
             return found
-        fn = ir.Function(self.module, ir.FunctionType(I1, [I64, I64, I64]), name)
+        fn = ir.Function(self.module, ir.FunctionType(I1, [I64, I64, I64, I64]), name)
         fn.linkage = "internal"
-        context, address, nbytes = fn.args
+        context, operation, address, nbytes = fn.args
         blocks = [fn.append_basic_block(n) for n in ("entry", "head", "body", "hit", "next", "miss")]
         entry, head, body, hit, again, miss = blocks
         b = ir.IRBuilder(entry)
@@ -243,8 +245,7 @@ class MemoryLanes(Lanes):
         i.add_incoming(b.add(i, self.i64c(1)), again)
         b.branch(head)
         b.position_at_end(hit)
-        b.store(low, b.inttoptr(b.add(context, self.i64c(8 * L.C_LOW)), PTR))
-        b.store(high, b.inttoptr(b.add(context, self.i64c(8 * L.C_HIGH)), PTR))
+        b.store(i, b.inttoptr(b.add(operation, self.i64c(L.O_ALLOCATION)), PTR))
         b.ret(ir.Constant(I1, 1))
         b.position_at_end(miss)
         b.ret(ir.Constant(I1, 0))

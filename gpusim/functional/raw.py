@@ -72,7 +72,9 @@ def lowest_bit(typingctx: Any, value: Any) -> Any:
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         i64 = ir.IntType(64)
-        f = cgutils.get_or_insert_function(builder.module, ir.FunctionType(i64, [i64, ir.IntType(1)]), "llvm.cttz.i64")
+        f = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(i64, [i64, ir.IntType(1)]), "llvm.cttz.i64"
+        )
         return builder.call(f, [args[0], ir.Constant(ir.IntType(1), 1)])
 
     return types.int64(types.int64), codegen

@@ -62,8 +62,21 @@ def barrier_mask(w, register, mask):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def expectation(w, at):  # type: ignore[no-untyped-def]
+    """The lanes a parked group waits for (exited ones included)."""
+    why = load64(at + 16)
+    if why == L.P_WARPSYNC:
+        return load64(at + 24)
+    return barrier_mask(w, why - L.P_BSYNC, load64(at + 8))
+
+
+@njit(cache=True, nogil=True)
 def try_release(w):  # type: ignore[no-untyped-def]
-    """Turn waiting groups whose lanes have all come into ready ones (merged where they meet)."""
+    """Turn waiting groups whose lanes have all come into ready ones (merged where they meet).
+
+    Groups belong together if they wait for the same lanes: a barrier register that a recursive call uses
+    again names another meeting.
+    """
     n = load64(w + GROUPS)
     exited = load64(w + EXITED)
     for i in range(n):
@@ -71,30 +84,28 @@ def try_release(w):  # type: ignore[no-untyped-def]
         why = load64(at + 16)
         if why < L.P_BSYNC and why != L.P_WARPSYNC:
             continue
-        mask = load64(at + 8)
-        expected = load64(at + 24) if why == L.P_WARPSYNC else barrier_mask(w, why - L.P_BSYNC, mask)
-        expected &= ~exited & ALL
+        wanted = expectation(w, at)
         arrived = 0
         for j in range(n):
             other = w + PARKED + j * PARKED_BYTES
-            if load64(other + 16) == why:
+            if load64(other + 16) == why and expectation(w, other) == wanted:
                 arrived |= load64(other + 8)
-        if (expected & ~arrived) != 0:
+        if (wanted & ~exited & ALL & ~arrived) != 0:
             continue
         # all of them are here: those at the same place go on as one group
         for j in range(n):
             other = w + PARKED + j * PARKED_BYTES
-            if load64(other + 16) == why and (load64(other + 8) & expected) != 0:
+            if load64(other + 16) == why and (load64(other + 8) & ~arrived) == 0 and expectation(w, other) == wanted:
                 store64(other + 16, L.P_READY)
         j = 0
         while j < load64(w + GROUPS):
             first = w + PARKED + j * PARKED_BYTES
-            if load64(first + 16) == L.P_READY and (load64(first + 8) & expected) != 0:
+            if load64(first + 16) == L.P_READY and (load64(first + 8) & ~arrived) == 0:
                 k = j + 1
                 while k < load64(w + GROUPS):
                     other = w + PARKED + k * PARKED_BYTES
                     if (load64(other + 16) == L.P_READY and load64(other) == load64(first)
-                            and (load64(other + 8) & expected) != 0):
+                            and (load64(other + 8) & ~arrived) == 0):
                         store64(first + 8, load64(first + 8) | load64(other + 8))
                         unpark(w, k)
                     else:
@@ -126,6 +137,16 @@ def next_group(w):  # type: ignore[no-untyped-def]
         if not try_release(w):
             store64(w + ACTIVE, 0)
             return L.S_BLOCKED if at_barrier else L.S_STUCK
+
+
+@njit(cache=True, nogil=True)
+def same_lanes(row, lanes, value):  # type: ignore[no-untyped-def]
+    """Those of ``lanes`` whose word in a row equals ``value`` (0 to 2^32 - 1)."""
+    out = 0
+    for i in range(32):
+        if (lanes >> i) & 1 and (load32(row + 4 * i) & ALL) == value:
+            out |= 1 << i
+    return out
 
 
 @njit(cache=True, nogil=True)
@@ -182,10 +203,20 @@ def control(w, op, pc, kind, lanes):  # type: ignore[no-untyped-def]
         park(w, pc + 1, mask, L.P_BSYNC + register, 0)
         try_release(w)
     elif kind == L.K_WARPSYNC:
-        expected = lanes & ~load64(w + EXITED) & ALL
-        if (expected & ~mask) == 0:
+        if lanes == 0:
             return pc + 1
-        park(w, pc + 1, mask, L.P_WARPSYNC, expected)
+        if load64(w + 8 * L.W_RESULT) == 0:  # one mask for all active lanes
+            if (lanes & ~load64(w + EXITED) & ALL & ~mask) == 0:
+                return pc + 1
+            park(w, pc + 1, mask, L.P_WARPSYNC, lanes)
+        else:
+            row = w + load32(op + FIRST_OPERAND)
+            left = mask
+            while left != 0:
+                wanted = load32(row + 4 * lowest_bit(left)) & ALL
+                same = same_lanes(row, left, wanted)
+                park(w, pc + 1, same, L.P_WARPSYNC, wanted)
+                left &= ~same
         try_release(w)
     elif kind == L.K_BAR:
         if lanes == 0:
@@ -208,30 +239,29 @@ def control(w, op, pc, kind, lanes):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def indirect(w, op, pc, lanes, n_ops):  # type: ignore[no-untyped-def]
-    """RET, BRX, CALL through registers: lanes with the first lane's target go; others take their turn."""
+    """RET, BRX, CALL through registers: one issue splits the group by target; the first lane's goes first."""
     mask = load64(w + ACTIVE)
     row = w + load32(op + FIRST_OPERAND)
     base = load64(op + IMM0)
-    lane = lowest_bit(lanes)
-    first = load32(row + 4 * lane)
-    same = 0
-    for i in range(32):
-        if (lanes >> i) & 1 and load32(row + 4 * i) == first:
-            same |= 1 << i
-    target = (first & ALL) + base
-    if first < 0:
-        target = first + base
-    if target < 0 or (target & 15) != 0 or (target >> 4) >= n_ops:
-        return -100
-    rest = lanes & ~same
-    if rest != 0:
-        park(w, pc, rest, L.P_READY, 0)
     idle = mask & ~lanes
     if idle != 0:
         park(w, pc + 1, idle, L.P_READY, 0)
-    if same != mask:
-        set_active(w, same)
-    return target >> 4
+    first = -1
+    left = lanes
+    while left != 0:
+        value = load32(row + 4 * lowest_bit(left))
+        same = same_lanes(row, left, value & ALL)
+        left &= ~same
+        target = value + base if value < 0 else (value & ALL) + base
+        if target < 0 or (target & 15) != 0 or (target >> 4) >= n_ops:
+            return -100
+        if first < 0:
+            first = target >> 4
+            if same != mask:
+                set_active(w, same)
+        else:
+            park(w, target >> 4, same, L.P_READY, 0)
+    return first
 
 
 @njit(cache=True, nogil=True)

@@ -19,12 +19,30 @@ HALF = ir.HalfType()
 
 #: Special registers that are rows of the warp block.
 SPECIAL_ROWS = {
-    "SR_LANEID": L.ROW_LANE, "SR_TID.X": L.ROW_TID_X, "SR_TID.Y": L.ROW_TID_Y, "SR_TID.Z": L.ROW_TID_Z,
-    "SR_CTAID.X": L.ROW_CTAID_X, "SR_CTAID.Y": L.ROW_CTAID_Y, "SR_CTAID.Z": L.ROW_CTAID_Z, "SR_WARPID": L.ROW_WARP,
+    "SR_LANEID": L.ROW_LANE,
+    "SR_TID.X": L.ROW_TID_X,
+    "SR_TID.Y": L.ROW_TID_Y,
+    "SR_TID.Z": L.ROW_TID_Z,
+    "SR_CTAID.X": L.ROW_CTAID_X,
+    "SR_CTAID.Y": L.ROW_CTAID_Y,
+    "SR_CTAID.Z": L.ROW_CTAID_Z,
+    "SR_WARPID": L.ROW_WARP,
 }
 #: Special registers that are 0 in a launch without clusters on one modelled GPU.
-SPECIAL_ZERO = {"SRZ", "SR_CgaCtaId", "SR_CgaSize", "SR_VIRTCFG", "SR_REGALLOC", "SR_GRIDID", "SR_CLUSTERID.X",
-                "SR_CLUSTERID.Y", "SR_CLUSTERID.Z", "SR_CLUSTER_CTAID.X", "SR_CLUSTER_CTAID.Y", "SR_CLUSTER_CTAID.Z"}
+SPECIAL_ZERO = {
+    "SRZ",
+    "SR_CgaCtaId",
+    "SR_CgaSize",
+    "SR_VIRTCFG",
+    "SR_REGALLOC",
+    "SR_GRIDID",
+    "SR_CLUSTERID.X",
+    "SR_CLUSTERID.Y",
+    "SR_CLUSTERID.Z",
+    "SR_CLUSTER_CTAID.X",
+    "SR_CLUSTER_CTAID.Y",
+    "SR_CLUSTER_CTAID.Z",
+}
 
 
 class WarpLanes(MemoryLanes):
@@ -154,9 +172,13 @@ class WarpLanes(MemoryLanes):
             sms = self.b.trunc(self.context_word(L.C_SM_COUNT), I32)
             return self.splat(self.b.shl(self.b.urem(cta, sms), ir.Constant(I32, 20)), "i32")
         if name == "SR_SWINHI":
-            return self.splat(self.b.trunc(self.b.lshr(self.context_word(L.C_SHARED_WINDOW), self.i64c(32)), I32), "i32")
+            return self.splat(
+                self.b.trunc(self.b.lshr(self.context_word(L.C_SHARED_WINDOW), self.i64c(32)), I32), "i32"
+            )
         if name == "SR_LWINHI":
-            return self.splat(self.b.trunc(self.b.lshr(self.context_word(L.C_LOCAL_WINDOW), self.i64c(32)), I32), "i32")
+            return self.splat(
+                self.b.trunc(self.b.lshr(self.context_word(L.C_LOCAL_WINDOW), self.i64c(32)), I32), "i32"
+            )
         raise UnsupportedError(f"special register {name} is not supported",
                                hint="please report the kernel that reads it")
 
@@ -221,7 +243,9 @@ class WarpLanes(MemoryLanes):
             cut = bits.lshr(16) & 0x7FFF
             back = cut.shl(16).cast("f32")
         else:
-            near = V(self, self.b.bitcast(self.b.fptrunc(odd.value, ir.VectorType(HALF, N)), vec("i16")), "i16")
+            near = V(
+                self, self.b.bitcast(self.b.fptrunc(odd.value, ir.VectorType(HALF, N)), vec("i16")), "i16"
+            )
             near = near.zext("i32") & 0x7FFF
             value = self.half(near, 0, "f16")
             over = value.gt(self.fabs(odd))

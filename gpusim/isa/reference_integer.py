@@ -282,7 +282,8 @@ def mov64(call: Call, a: int) -> Any:
 
 
 def _byte(call: Call) -> int:
-    return next((k for k in range(4) if f"B{k}" in call), 0)
+    named = {*call.words, *call.flags[1].suffixes}
+    return next((k for k in range(4) if f"B{k}" in named), 0)
 
 
 @reference("R2P")

@@ -24,15 +24,17 @@ def bra(x: Any, m: Any, p: Any, q: Any, target: int) -> Any:
     return x.ballot(lanes)
 
 
-@row("BRA.DIV BRA.CONV", " = b32 imm", modifiers="U", pipe="cbu", control="BRA", source="compiled code of warp collectives")
+@row("BRA.DIV BRA.CONV", " = b32 imm", modifiers="U", pipe="cbu", control="BRA",
+     source="compiled code of warp collectives")
 def bra_div(x: Any, m: Any, mask: Any, target: int) -> Any:
-    """DIV: all active lanes branch unless the lanes of ``mask`` that live are exactly the active ones."""
-    active = x.ballot(x.exec)
+    """DIV: all active lanes branch, guarded or not, unless those whose guard holds are the live ones of ``mask``."""
+    taking, active = x.ballot(x.exec), x.active_mask()
     wanted = x.b.and_(x.scalar_of_first(mask), x.b.not_(x.exited()))
-    differ = x.b.icmp_unsigned("!=", x.b.and_(wanted, x.b.not_(active)), x.zero32)
+    differ = x.b.icmp_unsigned("!=", wanted, taking)
     if m.name.endswith("CONV"):
         differ = x.b.not_(differ)
-    return x.b.select(differ, active, x.zero32)
+    some = x.b.icmp_unsigned("!=", taking, x.zero32)
+    return x.b.select(x.b.and_(differ, some), active, x.zero32)
 
 
 @row("EXIT", " = ?P", modifiers="KEEPREFCOUNT PREEMPTED", pipe="cbu", control="EXIT", source=CFG)
@@ -40,7 +42,8 @@ def exit_(x: Any, m: Any, p: Any) -> Any:
     return x.ballot(x.exec if p is None else x.exec & p)
 
 
-@row("BSSY", " = B ?imm", "= B ?P imm", modifiers="RELIABLE RECONVERGENT", pipe="cbu", control="BSSY", source=CFG)
+@row("BSSY", " = B ?imm", "= B ?P imm", modifiers="RELIABLE RECONVERGENT", pipe="cbu", control="BSSY",
+     source=CFG)
 def bssy(x: Any, m: Any, *_: Any) -> Any:
     return x.ballot(x.exec)
 
@@ -51,10 +54,17 @@ def bsync(x: Any, m: Any, p: Any, b: Any) -> Any:
     return x.ballot(x.exec if p is None else x.exec & p)
 
 
-@row("WARPSYNC", " = ?b32 ?imm", modifiers="ALL EXCLUSIVE COLLECTIVE", pipe="cbu", control="WARPSYNC", source=CFG)
+@row("WARPSYNC", " = ?b32 ?imm", modifiers="ALL EXCLUSIVE COLLECTIVE", pipe="cbu", control="WARPSYNC",
+     source=CFG)
 def warpsync(x: Any, m: Any, mask: Any, target: int | None) -> Any:
-    """Returns the lanes that must meet; none where the guard is false."""
-    wanted = x.b.not_(x.zero32) if mask is None else x.scalar_of_first(mask)
+    """Returns the lanes that must meet; none where the guard is false. Notes whether lanes name different ones."""
+    if mask is None:
+        wanted = x.b.not_(x.zero32)
+        x.set_barrier_request(x.int64(0))
+    else:
+        wanted = x.scalar_of_first(mask)
+        differ = x.ballot(mask.ne(x.splat(wanted, "i32")) & x.exec)
+        x.set_barrier_request(x.b.zext(differ, x.i64))
     any_active = x.b.icmp_unsigned("!=", x.ballot(x.exec), x.zero32)
     return x.b.select(any_active, wanted, x.zero32)
 
@@ -65,13 +75,16 @@ def call(x: Any, m: Any, target: Any) -> Any:
     return x.ballot(x.exec)
 
 
-@row("RET.REL CALL.REL@register", " = i64 any", pipe="cbu", modifiers="NODEC DEC NOINC", control="INDIRECT", source=CFG)
-@row("RET.ABS BRX BRXU JMX CALL.ABS@register", " = i64 ?any", pipe="cbu", modifiers="NODEC DEC NOINC", control="INDIRECT", source=CFG)
+@row("RET.REL CALL.REL@register", " = i64 any", pipe="cbu", modifiers="NODEC DEC NOINC", control="INDIRECT",
+     source=CFG)
+@row("RET.ABS BRX BRXU JMX CALL.ABS@register", " = i64 ?any", pipe="cbu", modifiers="NODEC DEC NOINC",
+     control="INDIRECT", source=CFG)
 def indirect(x: Any, m: Any, target: Any, *_: Any) -> Any:
     return x.ballot(x.exec)
 
 
-@row("BAR.SYNC BAR.ARV", " = b32 ?b32", modifiers="DEFER_BLOCKING ALIGNED", pipe="cbu", control="BAR", source="PTX ISA 9.0 bar")
+@row("BAR.SYNC BAR.ARV", " = b32 ?b32", modifiers="DEFER_BLOCKING ALIGNED", pipe="cbu", control="BAR",
+     source="PTX ISA 9.0 bar")
 @row("BAR.RED", " = b32 ?b32 ?P", modifiers="DEFER_BLOCKING POPC AND OR ALIGNED", pipe="cbu", control="BAR",
      source="PTX ISA 9.0 bar.red")
 def bar(x: Any, m: Any, barrier: Any, threads: Any, p: Any = None) -> Any:
@@ -99,27 +112,35 @@ def b2r(x: Any, m: Any) -> Any:
 
 
 @row("YIELD", " = ?P", modifiers="", pipe="cbu", control="YIELD", source=CFG)
-@row("NANOSLEEP", " = ?P ?b32", modifiers="SYNCS", pipe="cbu", control="YIELD", source="PTX ISA 9.0 nanosleep")
+@row("NANOSLEEP", " = ?P ?b32", modifiers="SYNCS", pipe="cbu", control="YIELD",
+     source="PTX ISA 9.0 nanosleep")
 def yield_(x: Any, m: Any, *_: Any) -> Any:
     return x.ballot(x.exec)
 
 
-@row("BPT", " = ?any ?any", modifiers="TRAP INT DRAIN CAL PAUSE", pipe="cbu", control="TRAP", source="PTX ISA 9.0 trap")
+@row("BPT", " = ?any ?any", modifiers="TRAP INT DRAIN CAL PAUSE", pipe="cbu", control="TRAP",
+     source="PTX ISA 9.0 trap")
 @row("KILL", " = ?P", pipe="cbu", control="TRAP", source="compiled code")
 def trap(x: Any, m: Any, *_: Any) -> Any:
     return x.ballot(x.exec)
 
 
 @row("NOP", " = ?any", modifiers="TRIG", pipe="cbu", control="NOP", source=CFG)
-@row("MEMBAR", " = ?any", modifiers="SC ALL GPU SYS CTA VC ASYNC", pipe="lsu", control="NOP", source="PTX ISA 9.0 membar")
+@row("MEMBAR", " = ?any", modifiers="SC ALL GPU SYS CTA VC ASYNC", pipe="lsu", control="NOP",
+     source="PTX ISA 9.0 membar")
 @row("ERRBAR", " = ?any", pipe="lsu", control="NOP", source="compiled code after MEMBAR")
-@row("CCTL", " = ?any ?any", modifiers="IVALL E IV PF1 PF2 PF1.5 DISCARD RML2 WB WBALL U C LDC I LDCU IVALLP D", pipe="lsu", control="NOP",
-     source="PTX ISA 9.0 prefetch, discard; no cache holds data here")
-@row("CCTLL", " = ?any ?any", modifiers="IVALL E IV PF1 PF2 DISCARD", pipe="lsu", control="NOP", source="as CCTL")
+@row("CCTL", " = ?any ?any",
+     modifiers="IVALL E IV PF1 PF2 PF1.5 DISCARD RML2 WB WBALL U C LDC I LDCU IVALLP D", pipe="lsu",
+     control="NOP", source="PTX ISA 9.0 prefetch, discard; no cache holds data here")
+@row("CCTLL", " = ?any ?any", modifiers="IVALL E IV PF1 PF2 DISCARD", pipe="lsu", control="NOP",
+     source="as CCTL")
 @row("LDGDEPBAR", " = ", pipe="lsu", control="NOP", source="PTX ISA 9.0 cp.async.commit_group")
-@row("DEPBAR", " = any ?any ?any", " = ", modifiers="LE SP BAR", pipe="cbu", control="NOP", source="scoreboard wait; cp.async.wait_group")
-@row("ENDCOLLECTIVE CGAERRBAR", " = ", pipe="cbu", control="NOP", source="compiled code of collectives and fences")
-@row("FENCE", " = ?any", modifiers="VIEW ASYNC S T G", pipe="lsu", control="NOP", source="PTX ISA 9.0 fence.proxy")
+@row("DEPBAR", " = any ?any ?any", " = ", modifiers="LE SP BAR", pipe="cbu", control="NOP",
+     source="scoreboard wait; cp.async.wait_group")
+@row("ENDCOLLECTIVE CGAERRBAR", " = ", pipe="cbu", control="NOP",
+     source="compiled code of collectives and fences")
+@row("FENCE", " = ?any", modifiers="VIEW ASYNC S T G", pipe="lsu", control="NOP",
+     source="PTX ISA 9.0 fence.proxy")
 @row("PREEXIT ACQBULK PMTRIG", " = ?any", pipe="cbu", control="NOP", source="programmatic launch control")
 def nothing(x: Any, m: Any, *_: Any) -> Any:
     return x.zero32

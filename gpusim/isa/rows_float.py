@@ -99,7 +99,8 @@ def fadd(x: Any, m: Any, a: Any, b: Any) -> Any:
     return finish(x, m, a + b)
 
 
-@row("FMUL FMUL32I", "f32 = f32 f32", modifiers=f"FTZ FMZ SAT D2 D4 D8 M2 M4 M8 {ROUND}", pipe="fma", source=PTX)
+@row("FMUL FMUL32I", "f32 = f32 f32", modifiers=f"FTZ FMZ SAT D2 D4 D8 M2 M4 M8 {ROUND}", pipe="fma",
+     source=PTX)
 def fmul(x: Any, m: Any, a: Any, b: Any) -> Any:
     a, b = flush_inputs(x, m, a, b)
     mode = m.first("RZ", "RM", "RP")
@@ -178,7 +179,8 @@ def fsel(x: Any, m: Any, a: Any, b: Any, p: Any) -> Any:
     return p.where(a, b)
 
 
-@row("FCHK", "P = f32 f32", modifiers="DIVIDE", pipe="xu", source="compiled code of fp32 division; range assumed",
+@row("FCHK", "P = f32 f32", modifiers="DIVIDE", pipe="xu",
+     source="compiled code of fp32 division; range assumed",
      bound="true wherever the fast path of a / b could round wrongly; the exact range is assumed")
 def fchk(x: Any, m: Any, a: Any, b: Any) -> Any:
     """True where a / b needs the slow path: exponents out of the range the fast path handles."""
@@ -188,7 +190,8 @@ def fchk(x: Any, m: Any, a: Any, b: Any) -> Any:
     return eb.eq(0) | eb.gt(252) | ea.eq(255) | ea.lt(24) | difference.gt(125) | difference.lt(-125)
 
 
-@row("FSWZADD", "f32 = f32 f32 word", modifiers=f"FTZ NDV {ROUND}", pipe="fma", source="compiled code of derivatives")
+@row("FSWZADD", "f32 = f32 f32 word", modifiers=f"FTZ NDV {ROUND}", pipe="fma",
+     source="compiled code of derivatives")
 def fswzadd(x: Any, m: Any, a: Any, b: Any, pattern: str) -> Any:
     """Add or subtract by the lane's position in its quad (P: a+b, N: b-a, Z: b ...)."""
     quad = x.lane_index() & 3
@@ -215,7 +218,7 @@ SCALE = 2.0**600
 
 
 def residual64(x: Any, a: Any, b: Any, c: Any, r: Any) -> Any:
-    """A number with the sign of (a * b + c) - r, for r = fma(a, b, c); scaled where the product would underflow."""
+    """A number with the sign of (a * b + c) - r, r = fma(a, b, c); scaled where a * b would underflow."""
     small = x.fabs(a * b).lt(2.0**-900) & x.fabs(c).lt(2.0**-300)
     one = x.const(1.0, "f64")
     left, right = x.fabs(a).lt(1.0), x.const(SCALE, "f64")
@@ -281,7 +284,8 @@ def dfma(x: Any, m: Any, a: Any, b: Any, c: Any) -> Any:
     return fma64(x, m, a, b, c)
 
 
-@row("DSETP", "P P = f64 f64 P", modifiers=f"{COMPARE} MIN MAX AND OR XOR", pipe="fp64", source="PTX ISA 9.0 setp")
+@row("DSETP", "P P = f64 f64 P", modifiers=f"{COMPARE} MIN MAX AND OR XOR", pipe="fp64",
+     source="PTX ISA 9.0 setp")
 def dsetp(x: Any, m: Any, a: Any, b: Any, p: Any) -> Any:
     """MIN, MAX (of fmin, fmax): does a win, and is neither a number."""
     if "MIN" in m or "MAX" in m:
@@ -300,7 +304,9 @@ def dmnmx(x: Any, m: Any, a: Any, b: Any, p: Any) -> Any:
 
 
 def integral(x: Any, m: Any, a: Any) -> Any:
-    op = {"TRUNC": "trunc", "FLOOR": "floor", "CEIL": "ceil"}.get(m.first("TRUNC", "FLOOR", "CEIL"), "roundeven")
+    op = {"TRUNC": "trunc", "FLOOR": "floor", "CEIL": "ceil"}.get(
+        m.first("TRUNC", "FLOOR", "CEIL"), "roundeven"
+    )
     return x.unary(op, a)
 
 
@@ -341,7 +347,8 @@ def f2i(x: Any, m: Any, raw: Any) -> Any:
     return _to_integer(x, m, a, "i32")
 
 
-@row("F2I.S64 F2I.U64", "i64 = raw", modifiers=F2I_MODIFIERS + " S64 U64", pipe="xu", source="PTX ISA 9.0 cvt")
+@row("F2I.S64 F2I.U64", "i64 = raw", modifiers=F2I_MODIFIERS + " S64 U64", pipe="xu",
+     source="PTX ISA 9.0 cvt")
 def f2i_64(x: Any, m: Any, raw: Any) -> Any:
     (a,) = flush_inputs(x, m, half_source(x, m, 0, raw))
     r = _to_integer(x, m, a, "i64")
@@ -403,7 +410,8 @@ def i2f(x: Any, m: Any, raw: Any) -> Any:
     return from_integer(x, m, a, "f32").bits()
 
 
-@row("I2F.S64 I2F.U64", "f32 = i64", modifiers=I2F_MODIFIERS + " S64 U64", pipe="xu", source="PTX ISA 9.0 cvt")
+@row("I2F.S64 I2F.U64", "f32 = i64", modifiers=I2F_MODIFIERS + " S64 U64", pipe="xu",
+     source="PTX ISA 9.0 cvt")
 def i2f_s64(x: Any, m: Any, a: Any) -> Any:
     return from_integer(x, m, a, "f32")
 
@@ -424,7 +432,8 @@ def i2fp(x: Any, m: Any, a: Any) -> Any:
     return from_integer(x, m, a, "f32")
 
 
-@row("FRND", "i32 = raw", modifiers="FTZ TRUNC FLOOR CEIL ROUND F16 BF16", pipe="xu", source="PTX ISA 9.0 cvt")
+@row("FRND", "i32 = raw", modifiers="FTZ TRUNC FLOOR CEIL ROUND F16 BF16", pipe="xu",
+     source="PTX ISA 9.0 cvt")
 def frnd(x: Any, m: Any, raw: Any) -> Any:
     (a,) = flush_inputs(x, m, half_source(x, m, 0, raw))
     r = integral(x, m, a)
@@ -451,7 +460,8 @@ def f2f_f32_f64(x: Any, m: Any, a: Any) -> Any:
     return a.isnan().where(a.fround(), finish(x, m, r))  # a NaN keeps sign and leading payload
 
 
-@row("F2F.F16.F32 F2F.BF16.F32", "i32 = raw", modifiers=f"F16 BF16 F32 FTZ SAT {ROUND}", pipe="xu", source="PTX ISA 9.0 cvt")
+@row("F2F.F16.F32 F2F.BF16.F32", "i32 = raw", modifiers=f"F16 BF16 F32 FTZ SAT {ROUND}", pipe="xu",
+     source="PTX ISA 9.0 cvt")
 def f2f_half(x: Any, m: Any, raw: Any) -> Any:
     a = raw.cast("f32")
     flags = m.sources[0]
@@ -461,13 +471,18 @@ def f2f_half(x: Any, m: Any, raw: Any) -> Any:
     return x.to_half(a.fext(), kind, m.first("RZ", "RM", "RP")).zext("i32")
 
 
-@row("F2F.F16.F64 F2F.BF16.F64", "i32 = f64", modifiers=f"F16 BF16 F64 {ROUND}", pipe="xu", source="PTX ISA 9.0 cvt")
+@row("F2F.F16.F64 F2F.BF16.F64", "i32 = f64", modifiers=f"F16 BF16 F64 {ROUND}", pipe="xu",
+     source="PTX ISA 9.0 cvt")
 def f2f_half_f64(x: Any, m: Any, a: Any) -> Any:
     kind = "bf16" if "BF16" in m else "f16"
     h = x.to_half(a, kind, m.first("RZ", "RM", "RP")).zext("i32")
     # a NaN keeps its sign and leading payload (measured on an H200)
     shift, quiet = (45, 0x7FC0) if kind == "bf16" else (42, 0x7E00)
-    high = (a.bits().lshr(48) & 0x8000).trunc("i32") | (a.bits() & ((1 << 52) - 1)).lshr(shift).trunc("i32") | quiet
+    high = (
+        (a.bits().lshr(48) & 0x8000).trunc("i32")
+        | (a.bits() & ((1 << 52) - 1)).lshr(shift).trunc("i32")
+        | quiet
+    )
     return a.isnan().where(high, h)
 
 
@@ -476,7 +491,8 @@ def f2f_f64_half(x: Any, m: Any, raw: Any) -> Any:
     return x.canon(half_source(x, m, 0, raw).fext())
 
 
-@row("F2FP", "i32 = f32 f32 ?raw", modifiers=f"F16 BF16 F32 PACK_AB RELU SATFINITE {ROUND}", source="PTX ISA 9.0 cvt")
+@row("F2FP", "i32 = f32 f32 ?raw", modifiers=f"F16 BF16 F32 PACK_AB RELU SATFINITE {ROUND}",
+     source="PTX ISA 9.0 cvt")
 def f2fp(x: Any, m: Any, a: Any, b: Any, c: Any) -> Any:
     """Two fp32 values to packed halves: a in the high half, b in the low one."""
     kind = "bf16" if "BF16" in m else "f16"
@@ -491,7 +507,8 @@ def f2fp(x: Any, m: Any, a: Any, b: Any, c: Any) -> Any:
     return out[0].shl(16) | out[1]
 
 
-@row("F2IP", "i32 = f32 f32 i32", modifiers="U8 S8 F32 NTZ TRUNC FLOOR CEIL", pipe="xu", source="PTX ISA 9.0 cvt.pack")
+@row("F2IP", "i32 = f32 f32 i32", modifiers="U8 S8 F32 NTZ TRUNC FLOOR CEIL", pipe="xu",
+     source="PTX ISA 9.0 cvt.pack")
 def f2ip(x: Any, m: Any, a: Any, b: Any, c: Any) -> Any:
     """Two values to saturated bytes (b lowest) under the low half of c."""
     high, low = (_to_integer(x, m, v, "i32") & 0xFF for v in (a, b))
@@ -548,9 +565,10 @@ MUFU_BOUND = "1 ulp (rcp, rsq, sqrt), 2 ulp (ex2, lg2 away from 1, tanh), 2^-20.
 
 
 @row("MUFU", "f32 = f32", modifiers="RCP RSQ SQRT EX2 LG2 SIN COS TANH", pipe="xu",
-     source="PTX ISA 9.0 rcp/rsqrt/sqrt/ex2/lg2/sin/cos/tanh.approx; rounded once from fp64", bound=MUFU_BOUND)
+     source="PTX ISA 9.0 rcp/rsqrt/sqrt/ex2/lg2/sin/cos/tanh.approx; rounded once from fp64",
+     bound=MUFU_BOUND)
 def mufu(x: Any, m: Any, a: Any) -> Any:
-    """Denormal inputs and results are zero, as compiled code that scales around MUFU shows (TANH keeps them)."""
+    """Denormal inputs and results are zero, as compiled code that scales around MUFU shows (not TANH)."""
     word = m.first("RCP", "RSQ", "SQRT", "EX2", "LG2", "SIN", "COS", "TANH")
     a = a if word == "TANH" else x.ftz(a)
     wide = a.fext()
@@ -599,7 +617,6 @@ def mufu64(x: Any, m: Any, high: Any) -> Any:
     a = x.pack64(x.const(0, "i32"), tiny.where(high & 0x80000000, high)).cast("f64")
     one = x.const(1.0, "f64")
     r = one / a if "RCP64H" in m else one / x.unary("sqrt", a)
-    bits = x.canon(r).bits()
-    out = bits.lshr(32).trunc("i32")
+    out = r.isnan().where(x.const(0x7FFFFFFF, "i32"), r.bits().lshr(32).trunc("i32"))
     denormal = (out.lshr(20) & 0x7FF).eq(0)
     return denormal.where(out & 0x80000000, out)

@@ -18,6 +18,10 @@ from gpusim.isa.table import row
 PTX = "PTX ISA 9.0, half-precision arithmetic"
 
 
+#: Swizzle suffix of a source -> which halves its low and high lanes read.
+SWIZZLE = {"H0_H0": (0, 0), "H1_H1": (1, 1), "H1_H0": (0, 1), "H0": (0, 0), "H1": (1, 1)}
+
+
 def kind_of(m: Any) -> str:
     return "bf16" if any(w.startswith("BF16") for w in m.words) else "f16"
 
@@ -25,8 +29,7 @@ def kind_of(m: Any) -> str:
 def halves(x: Any, m: Any, k: int, raw: Any) -> tuple[Any, Any]:
     """Low and high value of source k as fp64, swizzle and sign modifiers applied."""
     flags = m.sources[k]
-    low, high = {"H0_H0": (0, 0), "H1_H1": (1, 1), "H1_H0": (0, 1), "H0": (0, 0), "H1": (1, 1)}.get(
-        next((s for s in flags.suffixes if s[0] == "H"), "H1_H0"))
+    low, high = SWIZZLE[next((s for s in flags.suffixes if s[0] == "H"), "H1_H0")]
     out = []
     for index in (low, high):
         if "F32" in flags.suffixes:
@@ -100,7 +103,8 @@ def hmnmx2(x: Any, m: Any, a: Any, b: Any, p: Any) -> Any:
     return pack(x, m, minmax(x, a0, b0, p, nan), minmax(x, a1, b1, p, nan))
 
 
-@row("HSETP2", "P P = h2 h2 P", modifiers=f"{COMPARE} AND OR XOR H_AND BF16_V2 V2 FTZ", source="PTX ISA 9.0 setp")
+@row("HSETP2", "P P = h2 h2 P", modifiers=f"{COMPARE} AND OR XOR H_AND BF16_V2 V2 FTZ",
+     source="PTX ISA 9.0 setp")
 def hsetp2(x: Any, m: Any, a: Any, b: Any, p: Any) -> Any:
     """Each half has its own predicate result (H_AND: both halves together, and the inverse)."""
     (a0, a1), (b0, b1) = halves(x, m, 0, a), halves(x, m, 1, b)
@@ -111,7 +115,8 @@ def hsetp2(x: Any, m: Any, a: Any, b: Any, p: Any) -> Any:
     return boolean(m, r0, p), boolean(m, r1, p)
 
 
-@row("HSET2", "i32 = h2 h2 P", modifiers=f"{COMPARE} AND OR XOR BF BM BF16_V2 V2 FTZ", source="PTX ISA 9.0 set")
+@row("HSET2", "i32 = h2 h2 P", modifiers=f"{COMPARE} AND OR XOR BF BM BF16_V2 V2 FTZ",
+     source="PTX ISA 9.0 set")
 def hset2(x: Any, m: Any, a: Any, b: Any, p: Any) -> Any:
     (a0, a1), (b0, b1) = halves(x, m, 0, a), halves(x, m, 1, b)
     one = 0xFFFF if "BF" not in m else (0x3F80 if kind_of(m) == "bf16" else 0x3C00)
@@ -121,7 +126,8 @@ def hset2(x: Any, m: Any, a: Any, b: Any, p: Any) -> Any:
 
 
 @row("MUFU.F16 MUFU.BF16 MUFU.BF16_V2", "i32 = raw", modifiers="TANH EX2 PACKED F16 BF16 V2", pipe="xu",
-     source="PTX ISA 9.0 tanh.approx, ex2.approx on halves; rounded once from fp64", bound="1 ulp of the half")
+     source="PTX ISA 9.0 tanh.approx, ex2.approx on halves; rounded once from fp64",
+     bound="1 ulp of the half")
 def mufu_half(x: Any, m: Any, raw: Any) -> Any:
     kind = kind_of(m)
     flags = m.sources[0]

@@ -135,12 +135,14 @@ def lop3(x: Any, m: Any, a: Any, b: Any, c: Any, table: int, p: Any) -> Any:
     return (r.ne(0) & p if "PAND" in m else r.ne(0) | p), r
 
 
-@row("PLOP3 UPLOP3", "P P = P P P imm imm", modifiers="LUT", source="PTX ISA 9.0 lop3 on predicates; hardware.md 11")
+@row("PLOP3 UPLOP3", "P P = P P P imm imm", modifiers="LUT",
+     source="PTX ISA 9.0 lop3 on predicates; hardware.md 11")
 def plop3(x: Any, m: Any, a: Any, b: Any, c: Any, first: int, second: int) -> Any:
     return lut(x, first, a, b, c), lut(x, second, a, b, c)
 
 
-@row("SHF USHF", "i32 = b32 b32 b32", modifiers="L R U32 S32 U64 S64 HI W", source="PTX ISA 9.0 shf; compiled code")
+@row("SHF USHF", "i32 = b32 b32 b32", modifiers="L R U32 S32 U64 S64 HI W",
+     source="PTX ISA 9.0 shf; compiled code")
 def shf(x: Any, m: Any, a: Any, n: Any, c: Any) -> Any:
     """Funnel shift of {c:a}; W wraps the count, otherwise it is clamped to the width."""
     width = 64 if ("U64" in m or "S64" in m) else 32
@@ -168,7 +170,8 @@ def shf(x: Any, m: Any, a: Any, n: Any, c: Any) -> Any:
 
 
 @row("IMNMX UIMNMX", "i32 = i32 i32 P", modifiers="U32", source="PTX ISA 9.0 min, max; hardware.md 11")
-@row("VIMNMX UVIMNMX", "i32 ?P = i32 i32 P", modifiers="U32 S32 RELU", source="PTX ISA 9.0 min, max; hardware.md 11")
+@row("VIMNMX UVIMNMX", "i32 ?P = i32 i32 P", modifiers="U32 S32 RELU",
+     source="PTX ISA 9.0 min, max; hardware.md 11")
 def imnmx(x: Any, m: Any, a: Any, b: Any, p: Any) -> Any:
     """Minimum where the predicate holds, else maximum."""
     less = a.lt(b, signed="U32" not in m)
@@ -179,7 +182,8 @@ def imnmx(x: Any, m: Any, a: Any, b: Any, p: Any) -> Any:
     return r, smaller
 
 
-@row("VIADDMNMX UVIADDMNMX", "i32 = i32 i32 i32 P", modifiers="U32 S32 RELU", source="PTX ISA 9.0 min, max, add; compiled code")
+@row("VIADDMNMX UVIADDMNMX", "i32 = i32 i32 i32 P", modifiers="U32 S32 RELU",
+     source="PTX ISA 9.0 min, max, add; compiled code")
 def viaddmnmx(x: Any, m: Any, a: Any, b: Any, c: Any, p: Any) -> Any:
     """Minimum (or maximum) of a + b and c."""
     return imnmx(x, m, a + b, c, p)[0]
@@ -194,6 +198,8 @@ def i2i(x: Any, m: Any, a: Any) -> Any:
     from_signed = source[0] == "S"
     if from_signed:
         a = a.lt(low).where(x.const(low, "i32"), a)
+        if high > 0x7FFFFFFF:
+            return a  # every non-negative value fits
     return a.gt(high, signed=from_signed).where(x.const(high, "i32"), a)
 
 
@@ -204,7 +210,7 @@ def iabs(x: Any, m: Any, a: Any) -> Any:
 
 @row("FLO UFLO", "i32 ?P = b32", modifiers="U32 SH", pipe="xu", source="PTX ISA 9.0 bfind")
 def flo(x: Any, m: Any, a: Any) -> Any:
-    """Position of the leading one (SH: the shift that moves it to bit 31); signed looks for a non-sign bit."""
+    """Position of the leading one (SH: the shift that moves it to bit 31); signed: of a non-sign bit."""
     if "U32" not in m:
         a = a.lt(0).where(~a, a)
     zeros = x.ctlz(a)
@@ -280,7 +286,8 @@ def bmsk(x: Any, m: Any, start: Any, n: Any) -> Any:
     return ones.shl(start.zext("i64")).trunc("i32")
 
 
-@row("IDP", "i32 = b32 b32 i32", modifiers="4A 2A LO HI U8 S8 U16 S16", pipe="fma", source="PTX ISA 9.0 dp4a, dp2a")
+@row("IDP", "i32 = b32 b32 i32", modifiers="4A 2A LO HI U8 S8 U16 S16", pipe="fma",
+     source="PTX ISA 9.0 dp4a, dp2a")
 def idp(x: Any, m: Any, a: Any, b: Any, c: Any) -> Any:
     first, second = [w for w in m.words if w in ("U8", "S8", "U16", "S16")]
 
@@ -340,7 +347,8 @@ def mov64(x: Any, m: Any, a: Any) -> Any:
 
 @row("R2P", " = word b32 ?imm", modifiers="B1 B2 B3", source="compiled code (predicate restore after calls)")
 def r2p(x: Any, m: Any, which: str, a: Any, mask: int | None) -> Any:
-    shift = 8 * next((k for k in (1, 2, 3) if f"B{k}" in m), 0)
+    named = (*m.words, *m.sources[1].suffixes)  # the byte is printed after the register: R4.B1
+    shift = 8 * next((k for k in (1, 2, 3) if f"B{k}" in named), 0)
     for k in range(7):
         if mask is None or mask >> k & 1:
             x.set_predicate(k, (a.lshr(shift + k) & 1).ne(0))

@@ -18,8 +18,10 @@ PTX = "PTX ISA 9.0, data movement"
 CACHE = ("E 32 64 128 256 U8 S8 U16 S16 U EF EL LU EU NA CONSTANT STRONG WEAK GPU SYS SM CTA VC PRIVATE MMIO "
          "LTC64B LTC128B LTC256B ZD INVALIDATE CG CI CV CS STRONG_GPU")
 LOADS = CACHE
-ATOMIC = ("E 32 64 128 ADD MIN MAX INC DEC AND OR XOR EXCH CAS SAFEADD S32 U32 S64 U64 F16x2 BF16x2 BF16_V2 F16 F32 F64 FTZ RN "
-          "STRONG GPU SYS SM CTA WEAK POPC CAST SPIN 64 STRONG_GPU")
+ATOMIC = (
+    "E 32 64 128 ADD MIN MAX INC DEC AND OR XOR EXCH CAS SAFEADD S32 U32 S64 U64 F16x2 BF16x2 BF16_V2 F16 "
+    "F32 F64 FTZ RN STRONG GPU SYS SM CTA WEAK POPC CAST SPIN 64 STRONG_GPU"
+)
 
 
 def nbytes_of(m: Mods) -> int:
@@ -83,7 +85,8 @@ def _load(x: Any, m: Any, host: Any, mask: Any) -> list[Any]:
     return x.load_words(host, mask, nbytes_of(m), _signed(m))
 
 
-@row("LDG", "?P data = mem ?any ?any", modifiers=LOADS, pipe="lsu", source=PTX, widths=_words, flags=event_flags)
+@row("LDG", "?P data = mem ?any ?any", modifiers=LOADS, pipe="lsu", source=PTX, widths=_words,
+     flags=event_flags)
 def ldg(x: Any, m: Any, a: Any, *_: Any) -> Any:
     n, at = nbytes_of(m), address64(x, a)
     x.emit([(Space.GLOBAL, Kind.LOAD, n, at, x.exec, 0)])
@@ -141,7 +144,8 @@ def generic(x: Any, at: Any, n: int, kind: Kind) -> Any:
     return in_local.where(x.host_local(local[1], in_local, n), host)
 
 
-@row("LD", "?P data = mem ?any ?any", modifiers=LOADS, pipe="lsu", source=PTX, widths=_words, flags=event_flags)
+@row("LD", "?P data = mem ?any ?any", modifiers=LOADS, pipe="lsu", source=PTX, widths=_words,
+     flags=event_flags)
 def ld(x: Any, m: Any, a: Any, *_: Any) -> Any:
     n = nbytes_of(m)
     return None, _load(x, m, generic(x, address64(x, a), n, Kind.LOAD), x.exec)
@@ -154,7 +158,8 @@ def st(x: Any, m: Any, a: Any, data: Any, *_: Any) -> Any:
     return ()
 
 
-@row("LDC@indexed ULDC@indexed", "data = mem", modifiers=LOADS + " IL IS ISL IDX", pipe="lsu", source=PTX, widths=_words)
+@row("LDC@indexed ULDC@indexed", "data = mem", modifiers=LOADS + " IL IS ISL IDX", pipe="lsu", source=PTX,
+     widths=_words)
 def ldc_indexed(x: Any, m: Any, a: Any) -> Any:
     """Constant bank read at a register address: no event, constants have their own cache."""
     n = nbytes_of(m)
@@ -227,17 +232,19 @@ def _split(v: Any) -> list[Any]:
 
 
 def _read_modify_write(x: Any, m: Any, host: Any, operands: list[Any]) -> Any:
-    return x.read_modify_write(host, x.exec, _kind(m), atomic_update(x, m), [_operand(x, m, w) for w in operands])
+    return x.read_modify_write(
+        host, x.exec, _kind(m), atomic_update(x, m), [_operand(x, m, w) for w in operands]
+    )
 
 
 def atomic_bytes(m: Any) -> int:
     return 4 * _atomic_words(m)[0]
 
 
-@row("ATOMG", "P data = mem data ?data", modifiers=ATOMIC, pipe="lsu", source="PTX ISA 9.0 atom", widths=_atomic_words,
-     flags=event_flags)
-@row("ATOM", "P data = mem data ?data", modifiers=ATOMIC, pipe="lsu", source="PTX ISA 9.0 atom", widths=_atomic_words,
-     flags=event_flags)
+@row("ATOMG", "P data = mem data ?data", modifiers=ATOMIC, pipe="lsu", source="PTX ISA 9.0 atom",
+     widths=_atomic_words, flags=event_flags)
+@row("ATOM", "P data = mem data ?data", modifiers=ATOMIC, pipe="lsu", source="PTX ISA 9.0 atom",
+     widths=_atomic_words, flags=event_flags)
 def atom(x: Any, m: Any, a: Any, *operands: Any) -> Any:
     n, at = atomic_bytes(m), address64(x, a)
     if m.name == "ATOM":
@@ -249,8 +256,8 @@ def atom(x: Any, m: Any, a: Any, *operands: Any) -> Any:
     return x.const(1, "i1"), _split(old)
 
 
-@row("ATOMS", "data = mem ?data ?data", modifiers=ATOMIC, pipe="lsu", source="PTX ISA 9.0 atom", widths=_atomic_words,
-     flags=event_flags)
+@row("ATOMS", "data = mem ?data ?data", modifiers=ATOMIC, pipe="lsu", source="PTX ISA 9.0 atom",
+     widths=_atomic_words, flags=event_flags)
 def atoms(x: Any, m: Any, a: Any, *operands: Any) -> Any:
     n, at = atomic_bytes(m), shared_offset(x, a)
     x.emit([(Space.SHARED, Kind.ATOMIC, n, at, x.exec, 0)])
@@ -268,8 +275,8 @@ def order_free(m: Mods) -> bool:
     return not any(w in m for w in ("F16x2", "BF16_V2", "BF16x2", "F16", "F32", "F64", "INC", "DEC", "EXCH"))
 
 
-@row("RED REDG", " = mem data ?any", modifiers=ATOMIC, pipe="lsu", source="PTX ISA 9.0 red", widths=_atomic_words,
-     flags=event_flags)
+@row("RED REDG", " = mem data ?any", modifiers=ATOMIC, pipe="lsu", source="PTX ISA 9.0 red",
+     widths=_atomic_words, flags=event_flags)
 def red(x: Any, m: Any, a: Any, data: Any, *_: Any) -> Any:
     n, at = atomic_bytes(m), address64(x, a)
     x.emit([(Space.GLOBAL, Kind.REDUCTION, n, at, x.exec, 0)])
@@ -291,7 +298,8 @@ def _matrices(m: Mods) -> tuple[int, ...]:
     return (next(n for n in (4, 2, 1) if n == 1 or str(n) in m),)
 
 
-@row("LDSM", "data = mem", modifiers="16 M88 MT88 2 4", pipe="lsu", source="PTX ISA 9.0 ldmatrix", widths=_matrices)
+@row("LDSM", "data = mem", modifiers="16 M88 MT88 2 4", pipe="lsu", source="PTX ISA 9.0 ldmatrix",
+     widths=_matrices)
 def ldsm(x: Any, m: Any, a: Any) -> Any:
     """Matrix k: row r at the address of lane 8k + r; lane l gets elements (l / 4, 2 (l % 4) + 0, 1)."""
     count = _matrices(m)[0]
@@ -316,7 +324,8 @@ def ldsm(x: Any, m: Any, a: Any) -> Any:
     return (out,)
 
 
-@row("STSM", " = mem data", modifiers="16 M88 MT88 2 4", pipe="lsu", source="PTX ISA 9.0 stmatrix", widths=_matrices)
+@row("STSM", " = mem data", modifiers="16 M88 MT88 2 4", pipe="lsu", source="PTX ISA 9.0 stmatrix",
+     widths=_matrices)
 def stsm(x: Any, m: Any, a: Any, data: Any) -> Any:
     count = _matrices(m)[0]
     at = shared_offset(x, a)
@@ -336,8 +345,8 @@ def stsm(x: Any, m: Any, a: Any, data: Any) -> Any:
     return ()
 
 
-@row("LDGSTS", " = mem mem ?P", modifiers=LOADS + " BYPASS ACCESS ZFILL", pipe="lsu", source="PTX ISA 9.0 cp.async",
-     flags=event_flags)
+@row("LDGSTS", " = mem mem ?P", modifiers=LOADS + " BYPASS ACCESS ZFILL", pipe="lsu",
+     source="PTX ISA 9.0 cp.async", flags=event_flags)
 def ldgsts(x: Any, m: Any, to: Any, source: Any, p: Any) -> Any:
     """Copy global to shared; where the predicate is false the destination is filled with zeros.
 
@@ -350,7 +359,9 @@ def ldgsts(x: Any, m: Any, to: Any, source: Any, p: Any) -> Any:
     if "ZFILL" in m:
         keep = x.const(n, "i64") - (at & (n - 1))
         at = at & ~(n - 1)
-    x.emit([(Space.GLOBAL, Kind.ASYNC_COPY, n, at, reads, 0), (Space.SHARED, Kind.ASYNC_COPY, n, put, x.exec, 0)])
+    x.emit(
+        [(Space.GLOBAL, Kind.ASYNC_COPY, n, at, reads, 0), (Space.SHARED, Kind.ASYNC_COPY, n, put, x.exec, 0)]
+    )
     words = x.load_words(x.host_global(at, reads, n), reads, n)
     if keep is not None:
         for k, word in enumerate(words):

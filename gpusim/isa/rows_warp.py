@@ -33,7 +33,8 @@ def ldc64(x: Any, m: Any, a: Any) -> Any:
     return a
 
 
-@row("R2UR", "?P i32 = b32", modifiers="FILL OR", pipe="alu", source="compiled code: value of the first active lane")
+@row("R2UR", "?P i32 = b32", modifiers="FILL OR", pipe="alu",
+     source="compiled code: value of the first active lane")
 def r2ur(x: Any, m: Any, a: Any) -> Any:
     """The predicate says whether this lane holds that value (compiled code splits warps by it)."""
     value = x.from_lane(a, x.first_active())
@@ -88,11 +89,14 @@ def match(x: Any, m: Any, a: Any) -> Any:
     return None, x.match_any(a)
 
 
-@row("REDUX UREDUX", "i32 = b32", modifiers="SUM OR XOR AND MIN MAX S32 U32", pipe="alu", source="PTX ISA 9.0 redux.sync")
+@row("REDUX UREDUX", "i32 = b32", modifiers="SUM OR XOR AND MIN MAX S32 U32", pipe="alu",
+     source="PTX ISA 9.0 redux.sync")
 def redux(x: Any, m: Any, a: Any) -> Any:
     word = m.first("SUM", "OR", "XOR", "AND", "MIN", "MAX", default="AND")
     signed = "S32" in m
-    neutral = {"AND": -1, "MIN": 0x7FFFFFFF if signed else -1, "MAX": -0x80000000 if signed else 0}.get(word, 0)
+    neutral = {"AND": -1, "MIN": 0x7FFFFFFF if signed else -1, "MAX": -0x80000000 if signed else 0}.get(
+        word, 0
+    )
     name = {"SUM": "add", "OR": "or", "XOR": "xor", "AND": "and", "MIN": "smin" if signed else "umin",
             "MAX": "smax" if signed else "umax"}[word]
     return x.splat(x.reduce(name, x.exec.where(a, x.const(neutral, "i32"))), "i32")
@@ -114,7 +118,8 @@ def up2ur(x: Any, m: Any, which: str, a: Any, mask: int | None) -> Any:
     return out
 
 
-@row("BMOV", "i32 = B", "B = b32", modifiers="32 CLEAR PQUAD", pipe="cbu", source="compiled code: barrier registers around calls")
+@row("BMOV", "i32 = B", "B = b32", modifiers="32 CLEAR PQUAD", pipe="cbu",
+     source="compiled code: barrier registers around calls")
 def bmov(x: Any, m: Any, a: Any) -> Any:
     if "CLEAR" in m:
         x.clear_source(0)

@@ -169,12 +169,16 @@ def parse_instruction(
         # nvdisasm -json puts P2R's operand `PR` in the predicate field; the guard is in the encoding
         operands = (*operands[:1], parse_operand(predicate_text, encoding), *operands[1:])
         bits = (encoding >> 12) & 15
-        predicate_text = f"@{'!' if bits & 8 else ''}P{'T' if bits & 7 == 7 else bits & 7}" if bits != 7 else None
+        predicate_text = (
+            f"@{'!' if bits & 8 else ''}P{'T' if bits & 7 == 7 else bits & 7}" if bits != 7 else None
+        )
     if predicate_text:
         word = predicate_text.strip().lstrip("@")
         guard = parse_operand(word, encoding)
         if guard.kind not in ("P", "UP"):
-            raise UnsupportedError(f"guard {predicate_text!r} is no predicate", where=f"pc 0x{pc:04x} {opcode_text}")
+            raise UnsupportedError(
+                f"guard {predicate_text!r} is no predicate", where=f"pc 0x{pc:04x} {opcode_text}"
+            )
     parts = [p for p in (predicate_text, opcode_text, ", ".join(o.text for o in operands)) if p]
     return Instruction(pc=pc, opcode=opcode, modifiers=tuple(modifiers), guard=guard, operands=operands,
                        encoding=encoding, control=ControlWord.decode(encoding), text=" ".join(parts),

@@ -131,8 +131,8 @@ class Table:
                 if one in self.rows:
                     raise ValueError(f"opcode {one} is in the table twice")
                 opcode, *words = one.partition("@")[0].split(".")
-                entry = Row(one, tuple(_form(f) for f in forms), frozenset(modifiers.split()) | set(words), pipe,
-                            source, function, control, bound, widths, flags)
+                parsed, accepted = tuple(_form(f) for f in forms), frozenset(modifiers.split()) | set(words)
+                entry = Row(one, parsed, accepted, pipe, source, function, control, bound, widths, flags)
                 self.rows[one] = entry
                 self.by_opcode.setdefault(opcode, []).append((tuple(words), entry))
                 self.by_opcode[opcode].sort(key=lambda e: (-len(e[0]), e[1].name))
@@ -178,14 +178,16 @@ def _destination(token: str, o: Operand) -> bool:
     return o.kind in ("R", "UR")
 
 
-def _match(tokens: tuple[tuple[str, bool], ...], operands: tuple[Operand, ...]) -> list[Operand | None] | None:
+def _match(
+    tokens: tuple[tuple[str, bool], ...], operands: tuple[Operand, ...]
+) -> list[Operand | None] | None:
     """Operands by token; a missing ``?`` token takes None; backtracks (forms are short)."""
     if not tokens:
         return [] if not operands else None
     (token, is_destination), rest = tokens[0], tokens[1:]
     if operands and (_destination if is_destination else _accepts)(token, operands[0]):
         used = 1
-        if token.lstrip("?") == "h2" and operands[0].kind == "imm" and len(operands) > 1 and operands[1].kind == "imm":
+        if token.lstrip("?") == "h2" and [o.kind for o in operands[:2]] == ["imm", "imm"]:
             used = 2  # two printed halves, one 32-bit immediate
         tail = _match(rest, operands[used:])
         if tail is not None:
@@ -208,7 +210,9 @@ def bind(instruction: Instruction) -> Bound:
     candidates = TABLE.candidates(instruction)
     hint = "`gpusim opcodes` lists what is supported; please report the kernel that needs this"
     if not candidates:
-        raise UnsupportedError(f"opcode {instruction.opcode} is not supported", where=where(instruction), hint=hint)
+        raise UnsupportedError(
+            f"opcode {instruction.opcode} is not supported", where=where(instruction), hint=hint
+        )
     refused = ""
     for found in candidates:
         refused = next((w for w in instruction.modifiers if w not in found.modifiers), "")
@@ -219,13 +223,18 @@ def bind(instruction: Instruction) -> Bound:
             matched = _match(tokens, instruction.operands)
             if matched is not None:
                 n = len(destinations)
-                return Bound(found, instruction,
-                             tuple((t.lstrip("?"), o) for t, o in zip(destinations, matched[:n], strict=True)),
-                             tuple((t.lstrip("?"), o) for t, o in zip(sources, matched[n:], strict=True)))
+                return Bound(
+                    found,
+                    instruction,
+                    tuple((t.lstrip("?"), o) for t, o in zip(destinations, matched[:n], strict=True)),
+                    tuple((t.lstrip("?"), o) for t, o in zip(sources, matched[n:], strict=True)),
+                )
     if refused:
         raise UnsupportedError(f"modifier .{refused} of {instruction.opcode} is not supported",
                                where=where(instruction), hint=hint)
-    raise UnsupportedError(f"operand form of {instruction.name} is not supported", where=where(instruction), hint=hint)
+    raise UnsupportedError(
+        f"operand form of {instruction.name} is not supported", where=where(instruction), hint=hint
+    )
 
 
 @dataclass(frozen=True, slots=True)

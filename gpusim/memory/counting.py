@@ -1,7 +1,6 @@
 """The compiled loops of `gpusim.memory.counters`: events to per-instruction counters.
 
 What the counters mean, their units and what they leave out is said there and in :class:`Counter`.
-
 All compiled functions, and the constants they use, stand in this one file because numba's on-disk cache
 does not notice a change in another file.  They release the GIL and keep no state between calls.
 """
@@ -17,7 +16,7 @@ from gpusim.events import EVENT, LANES, Flag, Kind, Space
 
 
 class Counter(IntEnum):
-    """Columns of the output of :func:`count_events`; sums over executions with a non-empty mask.
+    """Columns `gpusim.memory.counters.count_events` adds to; sums over executions with a non-empty mask.
 
     The profiler's name stands first where it has one.
     """
@@ -433,15 +432,13 @@ def count(words, out, word_shift, bank_bits, sector_bits, line_bits, tag_banks):
             differ = np.uint64(0)
             for j in range(LANES):
                 differ |= words[i, _ADDRESSES + j] ^ words[i, _ADDRESSES]
+            out[index, _C_LOCAL_REQUESTS] += per_lane
             if differ == np.uint64(0):  # every lane at one offset of its own memory: stack and spills
-                n_sectors = np.int64(0)
                 lanes = 1 << (sector_bits - word_shift)
                 for first in range(0, LANES, lanes):
-                    n_sectors += np.int64((mask >> first) & ((1 << lanes) - 1) != 0)
-                out[index, _C_LOCAL_REQUESTS] += per_lane
-                out[index, _C_LOCAL_SECTORS] += per_lane * n_sectors
+                    any_lane = np.int64((mask >> first) & ((1 << lanes) - 1) != 0)
+                    out[index, _C_LOCAL_SECTORS] += per_lane * any_lane
                 continue
-            out[index, _C_LOCAL_REQUESTS] += per_lane
             out[index, _C_LOCAL_SECTORS] += _local_sectors(
                 words, i, mask, per_lane, word_shift, sector_shift, a
             )
@@ -480,12 +477,12 @@ def count(words, out, word_shift, bank_bits, sector_bits, line_bits, tag_banks):
                 for j in range(n):
                     low = min(low, a[j])
                     high = max(high, a[j])
-                first = low >> np.uint64(word_shift)
-                fits = (high >> np.uint64(word_shift)) - first < banks
+                low >>= np.uint64(word_shift)
+                fits = (high >> np.uint64(word_shift)) - low < banks
             if fits:
                 used = np.uint64(0)
                 for j in range(n):
-                    used |= np.uint64(1) << ((a[j] >> np.uint64(word_shift)) - first)
+                    used |= np.uint64(1) << ((a[j] >> np.uint64(word_shift)) - low)
                 out[index, _C_SHARED_WORDS] += _popcount(used)
             else:
                 wavefronts, ideal = _shared(

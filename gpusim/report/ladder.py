@@ -16,12 +16,15 @@ from rich.text import Text
 
 from gpusim.report.json import report_dict
 from gpusim.report.lines import LineAccess, by_line
-from gpusim.report.text import count, plain_table, source_text, verdict
+from gpusim.report.text import COST, AccessLines, count, plain_table
 
 if TYPE_CHECKING:
     from gpusim.simulate import SimResult
 
 SCHEMA = "gpusim.ladder/1"
+
+#: Accesses below this share of a step's wavefronts or sectors are left out of the line by line lists.
+SMALL = 0.01
 
 _LOADS = "pipe_lsu_mem_global_op_ld.sum"
 
@@ -73,7 +76,7 @@ class Step:
 
     def accesses(self) -> list[LineAccess]:
         """Memory accesses by source line."""
-        return by_line(self.result.instructions)
+        return by_line(self.result.instructions, self.result.kernel.module.path)
 
 
 def ladder_dict(steps: Sequence[Step], size: int, device: str) -> dict[str, Any]:
@@ -88,56 +91,63 @@ def ladder_dict(steps: Sequence[Step], size: int, device: str) -> dict[str, Any]
 
 
 def render(steps: Sequence[Step], size: int, device: str) -> RenderableType:
-    """All tables and the readings."""
+    """All tables and the readings, legible at 100 columns."""
     return Group(
-        _overview(steps, size, device),
+        _costs(steps, size, device),
         Text(),
-        _by_line(steps, "shared", "Shared memory, line by line: wavefronts a request of one warp"),
-        Text(),
-        _by_line(steps, "global", "Global memory, line by line: 32-byte sectors a request of one warp"),
+        _kernels(steps),
+        *(part for space in COST for part in (Text(), _by_line(steps, space))),
         Text(),
         _readings(steps),
     )
 
 
-def _overview(steps: Sequence[Step], size: int, device: str) -> Table:
+def _costs(steps: Sequence[Step], size: int, device: str) -> Table:
     table = plain_table(
         f"GEMM ladder, {size} x {size} x {size}, predicted for {device} (nothing ran on a GPU)",
         "step",
-        "kernel",
-        ">warp\ninstructions",
+        ">warp\ninst.",
         ">shared\nwavefronts",
         ">of them\nideal",
-        ">conflicts\n(excess)",
-        ">sectors per\nglobal load",
+        ">bank\nconflicts",
         ">global\nsectors",
-        ">against step\nbefore",
-        ">registers",
-        ">occupancy",
-        "limited by",
-        "CTAs executed",
+        ">against the\nstep before",
+        ">sectors\na load",
+        ">regs a\nthread",
+        ">occu-\npancy",
     )
     before: Step | None = None
     for step in steps:
-        result = step.result
-        occupancy = result.occupancy
-        coverage = result.coverage
         table.add_row(
             step.id,
-            Text(step.title),
             count(step.metric("smsp__inst_executed.sum")),
             count(step.wavefronts) if step.wavefronts else "-",
             count(step.wavefronts_ideal) if step.wavefronts else "-",
             _excess(step),
-            f"{step.sectors_per_load:.3g}",
             count(step.sectors),
             _change(before, step),
+            f"{step.sectors_per_load:.3g}",
             f"{step.metric('launch__registers_per_thread'):.0f}",
-            f"{occupancy.theoretical_occupancy_pct:.4g} %",
-            Text(str(occupancy.limiter)),
-            f"{coverage.ctas_executed:,} of {coverage.ctas_total:,}" if coverage.sampled else "all",
+            f"{step.result.occupancy.theoretical_occupancy_pct:.4g} %",
         )
         before = step
+    return table
+
+
+def _kernels(steps: Sequence[Step]) -> Table:
+    """What each step is, what bounds its occupancy, and how much of it was executed."""
+    table = plain_table(
+        "What each step is", "step", "kernel", "occupancy\nlimited by", ">CTAs\nexecuted", ">of"
+    )
+    for step in steps:
+        coverage = step.result.coverage
+        table.add_row(
+            step.id,
+            Text(step.title),
+            Text(str(step.result.occupancy.limiter)),
+            f"{coverage.ctas_executed:,}" if coverage.sampled else "all",
+            f"{coverage.ctas_total:,}",
+        )
     return table
 
 
@@ -158,25 +168,19 @@ def _change(before: Step | None, step: Step) -> str:
     return f"{ratio:.3g}x fewer" if ratio > 1 else f"{1 / ratio:.3g}x more"
 
 
-def _by_line(steps: Sequence[Step], space: str, title: str) -> Table:
-    table = plain_table(title, "step", ">line", "access", ">requests", ">each", ">ideal", "meaning", "source")
+def _by_line(steps: Sequence[Step], space: str) -> Text:
+    lines = AccessLines(
+        f"{space.capitalize()} memory, line by line: {COST[space]} a request of one warp "
+        f"(from {SMALL:.0%} of a step's)",
+        "step",
+    )
     for step in steps:
-        name = step.id
-        for access in step.accesses():
-            if access.space != space or not access.cost:
-                continue
-            table.add_row(
-                name,
-                str(access.line) if access.line is not None else "-",
-                access.opcode,
-                count(access.requests),
-                f"{access.cost_per_request:.3g}",
-                f"{access.ideal / access.requests:.3g}" if access.requests else "-",
-                verdict(access),
-                Text(source_text(step.result.kernel.module, access.file, access.line)),
-            )
-            name = ""
-    return table
+        accesses = [a for a in step.accesses() if a.space == space]
+        total = sum(a.cost for a in accesses)
+        lines.add(
+            step.id, step.result.kernel.module, [a for a in accesses if a.cost and a.cost >= SMALL * total]
+        )
+    return lines.text
 
 
 def _readings(steps: Sequence[Step]) -> Text:
@@ -193,7 +197,8 @@ def _readings(steps: Sequence[Step]) -> Text:
     for index, step in enumerate(steps):
         if step.seed != "A8":
             continue
-        reference = next((s for s in reversed(steps[:index]) if s.seed != "A8" and s.wavefronts), None)
+        earlier = [s for s in reversed(steps[:index]) if s.seed != "A8" and s.wavefronts]
+        reference = next((s for s in earlier if s.seed == "A6"), next(iter(earlier), None))  # A8 is A6 relaid
         if reference is not None:
             lines.append(
                 f"  {step.id} against {reference.id}: shared wavefronts over the ideal "

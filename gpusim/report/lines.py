@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 #: Opcode -> (memory space, what it does).  LDGSTS reads global and writes shared memory.
@@ -110,11 +111,8 @@ class LineAccess:
         share = ""
         if self.is_broadcast:
             # Sectors only bound how many lanes share a word, so the number is given for shared memory alone.
-            share = (
-                f"broadcast ({self.lanes_per_word:.3g} lanes a word)"
-                if self.space == "shared"
-                else "broadcast"
-            )
+            lanes = f" ({self.lanes_per_word:.3g} lanes a word)" if self.space == "shared" else ""
+            share = f"broadcast{lanes}"
         if self.space == "shared":
             cost = "no conflict" if self.ratio <= _SAME else f"{self.ratio:.3g}-way conflict"
         elif self.ratio <= _SAME:
@@ -133,14 +131,27 @@ def opcode_of(sass: str) -> tuple[str, str]:
 def access_width(name: str) -> int:
     """Bytes a lane of a memory opcode, from its dotted name (4 when it names none)."""
     parts = name.split(".")[1:]
+    if name.startswith(("LDSM", "STSM")):  # one word a lane for each matrix
+        return next((4 * n for n in (4, 2) if str(n) in parts), 4)
     for part, size in (("128", 16), ("64", 8), ("U16", 2), ("S16", 2), ("U8", 1), ("S8", 1)):
         if part in parts:
             return size
     return 4
 
 
-def by_line(instructions: Iterable[Mapping[str, Any]]) -> list[LineAccess]:
-    """Memory accesses by line and opcode, in the order of their first instruction.
+def place_of(row: Mapping[str, Any], main: str | None) -> tuple[str | None, int | None]:
+    """(file, line) a reader looks for: where an access in a header's helper was called from in ``main``.
+
+    main: the file that was compiled, or None.  Lines of ``main`` itself stay, and so do those of code that
+    was never called from it.
+    """
+    chain = ((row["file"], row["line"]), *row.get("inlined_at", ()))
+    file, line = next((at for at in chain if main is not None and at[0] == Path(main).name), chain[0])
+    return file, line
+
+
+def by_line(instructions: Iterable[Mapping[str, Any]], main: str | None = None) -> list[LineAccess]:
+    """Memory accesses by line (see :func:`place_of`) and opcode, in the order of their first instruction.
 
     Instructions of one line that behave differently stay apart: in ``sum += As[ty][k] * Bs[k][tx]`` one read
     is a broadcast and the other is not.
@@ -148,11 +159,12 @@ def by_line(instructions: Iterable[Mapping[str, Any]]) -> list[LineAccess]:
     found: dict[tuple[Any, ...], LineAccess] = {}
     for row in instructions:
         opcode, name = opcode_of(str(row["sass"]))
+        file, line = place_of(row, main)
         for space, kind in MEMORY_OPCODES.get(opcode, ()):
             cost, ideal, distinct = _counters(row, space)
             one = LineAccess(
-                file=row["file"],
-                line=row["line"],
+                file=file,
+                line=line,
                 space=space,
                 kind=kind,
                 opcode=name,

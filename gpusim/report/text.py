@@ -8,6 +8,7 @@ the JSON report holds them whole.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,11 +23,17 @@ if TYPE_CHECKING:
     from gpusim.program import Module
     from gpusim.simulate import SimResult
 
-#: Lines of source shown as hottest.
+#: Accesses shown of each memory space, the costliest first.
 HOTTEST = 12
 
-#: Longest piece of source text in a table, in characters.
-SOURCE_WIDTH = 48
+#: What one request costs, by memory space.
+COST = {"shared": "wavefronts", "global": "32-byte sectors"}
+
+#: Width of the label before an access, where there are labels.
+LABEL = 12
+
+#: Longest piece of source text, in characters; the console cuts what does not fit it.
+SOURCE_WIDTH = 120
 
 
 def count(value: float | None) -> str:
@@ -78,9 +85,18 @@ def plain_table(heading: str, *columns: str) -> PlainTable:
 def render(result: SimResult, id: str | None = None) -> RenderableType:
     """The whole report of one launch."""
     parts: list[RenderableType] = [_summary(result, id), Text(), _metrics(result)]
-    hottest = _hottest(result)
-    if hottest is not None:
-        parts += [Text(), hottest]
+    module = result.kernel.module
+    accesses = by_line(result.instructions, module.path)
+    for space, cost in COST.items():
+        costly = sorted((a for a in accesses if a.space == space and a.cost), key=lambda a: -a.cost)
+        if not costly:
+            continue
+        which = f", the {HOTTEST} costliest" if len(costly) > HOTTEST else ""
+        block = AccessLines(
+            f"{space.capitalize()} memory by source line{which}: {cost} a request of one warp"
+        )
+        block.add("", module, costly[:HOTTEST])
+        parts += [Text(), block.text]
     parts += [Text(), Text("Not modelled in this version:", style="bold")]
     parts += [Text(f"  {gap['what']}: {gap['why']}") for gap in result.not_modelled]
     return Group(*parts)
@@ -138,43 +154,57 @@ def coverage_text(coverage: Any) -> str:
     return f"{text}; {coverage.note}" if coverage.note else text
 
 
-def _metrics(result: SimResult) -> Table:
-    table = plain_table("Counters (predicted)", "name", ">value", "unit", "tier")
+def _metrics(result: SimResult) -> RenderableType:
+    table = plain_table("Counters under the profiler's names (predicted)", "name", ">value", "unit", "tier")
+    zeros = 0
     for name, metric in result.metrics.items():
-        if metric.value is not None:
-            table.add_row(Text(name), number(metric.value), Text(metric.unit), metric.tier)
-    return table
+        if metric.value == 0:
+            zeros += 1
+            continue
+        unit = metric.unit or ("wavefront" if "wavefronts" in name else "")
+        table.add_row(Text(name), number(metric.value), Text(unit), metric.tier)
+    return Group(table, Text(f"{zeros} more are 0.", style="dim")) if zeros else table
 
 
-def _hottest(result: SimResult) -> Table | None:
-    """Source lines by wavefronts and sectors, the costliest first."""
-    accesses = [access for access in by_line(result.instructions) if access.cost]
-    if not accesses:
-        return None
-    heading = f"Memory accesses by source line, the {HOTTEST} costliest"
-    return lines_table(heading, result.kernel.module, accesses, limit=HOTTEST)
+class AccessLines:
+    """Memory accesses under the source line they stand on, as text that fits 100 columns.
+
+    ``each`` and ``ideal`` are what one request of one warp costs, and would cost at the best addresses.
+    """
+
+    def __init__(self, heading: str, label: str = "") -> None:
+        self._indent = LABEL if label else 0
+        self.text = Text(no_wrap=True, overflow="ellipsis")
+        self.text.append(heading, style="bold")
+        columns = f"{'requests':>10}{'each':>7}{'ideal':>7}  meaning"
+        self.text.append(f"\n{label:{self._indent}}{'access':18}{columns}", style="dim")
+
+    def add(self, label: str, module: Module, accesses: Sequence[LineAccess]) -> None:
+        """Accesses of one kernel; those on one source line share its heading."""
+        order: dict[tuple[str | None, int | None], int] = {}
+        for access in accesses:
+            order.setdefault((access.file, access.line), len(order))
+        before: tuple[str | None, int | None] | None = None
+        for access in sorted(accesses, key=lambda a: order[a.file, a.line]):
+            at = access.file, access.line
+            if at != before:
+                source = source_text(module, access.file, access.line)
+                self.text.append(f"\n{label:{self._indent}}", style="bold")
+                self.text.append(f"{place(access)}  {source}", style="cyan")
+                before, label = at, ""
+            self.text.append(
+                f"\n{'':{self._indent}}  {short_name(access.opcode):16}{count(access.requests):>10}"
+                f"{access.cost_per_request:>7.3g}{access.ideal / max(1, access.requests):>7.3g}  "
+            )
+            self.text.append(verdict(access))
 
 
-def lines_table(
-    heading: str, module: Module, accesses: list[LineAccess], *, limit: int | None = None
-) -> Table:
-    """Memory accesses line by line, costliest first."""
-    table = plain_table(
-        heading, "line", "access", ">requests", ">cost", ">ideal", ">per request", "meaning", "source"
-    )
-    for access in sorted(accesses, key=lambda a: -a.cost)[:limit]:
-        unit = "wavefronts" if access.space == "shared" else "sectors"
-        table.add_row(
-            place(access),
-            access.opcode,
-            count(access.requests),
-            f"{count(access.cost)} {unit}",
-            count(access.ideal),
-            f"{access.cost_per_request:.3g}",
-            verdict(access),
-            Text(source_text(module, access.file, access.line)),
-        )
-    return table
+def short_name(opcode: str) -> str:
+    """The opcode and the width of the access: ``LDG.E.128.CONSTANT`` as ``LDG.128``."""
+    name, *words = opcode.split(".")
+    matrix = name in ("LDSM", "STSM")
+    kept = [w for w in words if w in ("U8", "S8", "U16", "S16", "64", "128") or (matrix and w != "16")]
+    return ".".join((name, *kept))
 
 
 def verdict(access: LineAccess) -> Text:
