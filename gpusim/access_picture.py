@@ -1,6 +1,6 @@
 """Text pictures of one access: lanes over banks, or lanes over sectors.
 
-Input is an :class:`gpusim.expression.ExpressionAccess`; output is plain text at most 110 columns wide.
+Input is an :class:`gpusim.expression.ExpressionAccess`; output is plain text at most 100 columns wide.
 Warps that look alike are drawn once: the same lanes at the same distances, shifted by any number of banks
 (shared) or by whole lines (global).
 """
@@ -100,17 +100,20 @@ def _global_table(kinds: Sequence[tuple[list[int], AccessResult]]) -> Iterator[s
 
 
 def _banks(one: AccessResult) -> Iterator[str]:
-    """A row a wavefront, a column a bank; the lane served, ``*`` for several lanes on one word."""
+    """A row a wavefront, a column a bank; the lane served, ``*`` for several lanes on one word.
+
+    Four characters of heading and 32 banks of three make 100 columns.
+    """
     bank_map = one.bank_map()
     columns = 1 + max(touch.bank for wavefront in bank_map.wavefronts for touch in wavefront)
-    yield "  bank      " + "".join(f"{bank:3}" for bank in range(max(columns, 32)))
+    yield "bank" + "".join(f"{bank:3}" for bank in range(max(columns, 32)))
     for number, wavefront in enumerate(bank_map.wavefronts[:_MAX_ROWS], 1):
         cells: dict[int, set[int]] = {}
         for touch in wavefront:
             cells.setdefault(touch.bank, set()).add(touch.lane)
         row = "".join(_cell(cells.get(bank, set())) for bank in range(max(columns, 32)))
-        yield f"  wave {number:<5}{row}".rstrip()
-    yield "  number: the lane served; *: several lanes read the same word; .: bank idle"
+        yield f"{number:>4}{row}".rstrip()
+    yield "  a row: one wavefront; number: the lane served; *: several lanes read the same word; .: bank idle"
     yield from _fights(bank_map)
 
 

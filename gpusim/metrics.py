@@ -66,13 +66,13 @@ _LOCAL_OPS: Mapping[str, tuple[str, ...]] = {
     "ld": ("local_ld", "generic_ld"),
     "st": ("local_st", "generic_st"),
 }
-_SHARED_OPS: Mapping[str, str] = {
-    "ld": "shared_ld",
-    "st": "shared_st",
-    "atom": "shared_atom",
-    "ldsm": "ldsm",
-    "stsm": "stsm",
-    "ldgsts": "ldgsts",
+_SHARED_OPS: Mapping[str, tuple[str, ...]] = {
+    "ld": ("shared_ld", "generic_ld"),
+    "st": ("shared_st", "generic_st"),
+    "atom": ("shared_atom",),
+    "ldsm": ("ldsm",),
+    "stsm": ("stsm",),
+    "ldgsts": ("ldgsts",),
 }
 _SOURCE_UNITS: Mapping[str, str] = {"inst_executed": "inst", "thread_inst_executed": "thread"}
 
@@ -110,9 +110,9 @@ def _definitions() -> tuple[Definition, ...]:
         place = f"pipe_lsu_mem_local_op_{op}.sum"
         add(f"l1tex__t_requests_{place}", "request", Counter.LOCAL_REQUESTS, *classes)
         add(f"l1tex__t_sectors_{place}", "sector", Counter.LOCAL_SECTORS, *classes)
-    for op, name in _SHARED_OPS.items():
+    for op, classes in _SHARED_OPS.items():
         place = f"pipe_lsu_wavefronts_mem_shared_op_{op}.sum"
-        add(f"smsp__sass_l1tex_data_{place}", "", Counter.SHARED_WAVEFRONTS, name)
+        add(f"smsp__sass_l1tex_data_{place}", "", Counter.SHARED_WAVEFRONTS, *classes)
     for name, (column, classes) in SOURCE_COLUMNS.items():
         unit = "sector" if "sectors" in name else _SOURCE_UNITS.get(name, "")
         add(name, unit, column, *classes)

@@ -387,7 +387,7 @@ def _result(
     metrics["launch__grid_size"] = Metric(launch.ctas, "", "exact")
     metrics["launch__thread_count"] = Metric(launch.ctas * launch.threads, "thread", "exact")
     metrics["launch__waves_per_multiprocessor"] = Metric(
-        occ.waves(launch.ctas, spec.integer("device.sm_count")), "", "exact")
+        round(occ.waves(launch.ctas, spec.integer("device.sm_count")), 2), "", "exact")
     rows = []
     live = kernel.live_registers
     for k, instruction in enumerate(instructions):

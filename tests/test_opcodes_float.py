@@ -7,7 +7,7 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from opcode_harness import Opcode, State, check, name_of, opcode_of, row_of, states
 
@@ -46,7 +46,7 @@ CONVERT: list[str | tuple[str, int]] = [
     *(f"F2I{t}{r}.NTZ R0, R4" for t in ("", ".U32", ".U16", ".S16", ".U8", ".S8") for r in ("", ".TRUNC", ".FLOOR", ".CEIL")),
     "F2I.FTZ.U32.TRUNC.NTZ R0, |R4|", "F2I.NTZ R0, -R4", *(f"F2I.{t}{r} R2, R4" for t in ("S64", "U64") for r in ("", ".TRUNC", ".FLOOR", ".CEIL")),
     "F2I.F16.NTZ R0, R4", "F2I.U16.F16.TRUNC.NTZ R0, -R4.H1_H1", "F2I.BF16.NTZ R0, R4", "F2I.S64.F16 R2, |R4|",
-    *(f"F2I{t}.F64{r} R0, R4" for t in ("", ".U32") for r in ("", ".TRUNC", ".FLOOR", ".CEIL")), "F2I.S16.F64.TRUNC R0, R4",
+    *(f"F2I{t}.F64{r} R0, R4" for t in ("", ".U32") for r in ("", ".TRUNC", ".FLOOR", ".CEIL")),
     *(f"F2I.{t}.F64{r} R2, -R4" for t in ("S64", "U64") for r in ("", ".TRUNC", ".FLOOR", ".CEIL")),
     *(f"I2F{t}{r} R0, R4" for t in ("", ".U32") for r in ("", ".RZ", ".RM", ".RP")), "I2F.S16 R0, R4", "I2F.S8 R0, R4", "I2F.U16 R0, R4.H1",
     "I2F.U8 R0, R4.B2", "I2F.S8 R0, R4.B3", "I2F.F16 R0, R4", "I2F.BF16 R0, R4", "I2F.F16.U32 R0, R4", "I2F.U16.F16 R0, R4",
@@ -82,7 +82,7 @@ FORMS = FLOAT + DOUBLE + CONVERT + HALVES
 def test_form(index: int) -> None:
     opcode = opcode_of(FORMS[index], index)
 
-    @settings(deadline=None, max_examples=20, database=None)
+    @settings(deadline=None, max_examples=15, database=None, phases=[Phase.generate])
     @given(st.data())
     def run(data: st.DataObject) -> None:
         check(opcode, data.draw(states(opcode)))
@@ -119,7 +119,7 @@ def test_mufu(word: str) -> None:
             assert within(int(a), int(b), ulps, absolute), f"{opcode.text}: {a:#x} {b:#x}"
         got.register(0)[:] = want.register(0)
 
-    @settings(deadline=None, max_examples=25, database=None)
+    @settings(deadline=None, max_examples=15, database=None, phases=[Phase.generate])
     @given(st.data())
     def run(data: st.DataObject) -> None:
         check(opcode, data.draw(states(opcode)), compare)
@@ -138,7 +138,7 @@ def test_mufu64(form: str) -> None:
         assert not far.any(), f"{opcode.text}: {got.register(index)[far][0]:#x} {want.register(index)[far][0]:#x}"
         got.register(index)[:] = want.register(index)
 
-    @settings(deadline=None, max_examples=25, database=None)
+    @settings(deadline=None, max_examples=15, database=None, phases=[Phase.generate])
     @given(st.data())
     def run(data: st.DataObject) -> None:
         check(opcode, data.draw(states(opcode)), compare)
@@ -156,7 +156,7 @@ def test_mufu_half(form: str) -> None:
         assert not far.any(), f"{opcode.text}: {got.register(0)[far][0]:#x} {want.register(0)[far][0]:#x}"
         got.register(0)[:] = want.register(0)
 
-    @settings(deadline=None, max_examples=25, database=None)
+    @settings(deadline=None, max_examples=15, database=None, phases=[Phase.generate])
     @given(st.data())
     def run(data: st.DataObject) -> None:
         check(opcode, data.draw(states(opcode)), compare)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from opcode_harness import check, name_of, opcode_of, states
 
@@ -74,7 +74,7 @@ FORMS: list[str | tuple[str, int]] = [
 def test_form(index: int) -> None:
     opcode = opcode_of(FORMS[index], index)
 
-    @settings(deadline=None, max_examples=25, database=None)
+    @settings(deadline=None, max_examples=15, database=None, phases=[Phase.generate])
     @given(st.data())
     def run(data: st.DataObject) -> None:
         check(opcode, data.draw(states(opcode)))

@@ -64,6 +64,7 @@ def sass(
     from rich.text import Text
 
     from gpusim.cli.console import show
+    from gpusim.report.sass import rich_sass, summary
 
     module = open_module(
         source,
@@ -74,37 +75,7 @@ def sass(
         kernel=kernel,
     )
     chosen = choose_kernel(module, kernel, str(source))
-    lines = [
-        f"{chosen.name} ({chosen.arch}): {len(chosen.instructions)} instructions, "
-        f"{chosen.registers_per_thread} registers a thread, {chosen.static_shared_bytes:,} B static shared"
-    ]
-    lines += list(listing(chosen))
-    show(*(Text(line, no_wrap=True, overflow="ignore") for line in lines))
-
-
-def listing(kernel: Kernel) -> list[str]:
-    """The annotated listing, a line an instruction, with source lines where they change."""
-    from gpusim.report.text import source_text
-
-    lines = [f"{'pc':>6}  {'live':>4}  {'wait':7} {'W R Y':5} {'stall':>5}  instruction"]
-    where: tuple[str | None, int | None] = (None, None)
-    for index, instruction in enumerate(kernel.instructions):
-        here = (instruction.file, instruction.line)
-        if here != where and instruction.line is not None:
-            name = Path(instruction.file).name if instruction.file else "?"
-            text = source_text(kernel.module, *here, width=100)
-            lines.append(f"{'':32}  // {name}:{instruction.line}  {text}".rstrip())
-        where = here
-        live = str(kernel.live_registers[index]) if index < len(kernel.live_registers) else ""
-        control = instruction.control
-        wait = "B" + "".join(str(n) if control.wait_mask >> n & 1 else "-" for n in range(6))
-        write = "-" if control.write_barrier is None else str(control.write_barrier)
-        read = "-" if control.read_barrier is None else str(control.read_barrier)
-        flags = f"{write} {read} {'Y' if control.yield_ else '-'}"
-        lines.append(
-            f"{instruction.pc:>6x}  {live:>4}  {wait} {flags} {control.stall:>5}  {instruction.text}"
-        )
-    return lines
+    show(Text(summary(chosen)), rich_sass(chosen))
 
 
 def occupancy(

@@ -36,6 +36,7 @@ from gpusim.isa.reference_float import (
     smaller,
     to_integer,
     write,
+    write64,
 )
 
 INTEGRAL = {"TRUNC": "RZ", "FLOOR": "RM", "CEIL": "RP"}
@@ -84,8 +85,7 @@ def f2i_64(call: Call, a: int) -> Any:
 
 @lanewise("F2I.F64", "float")
 def f2i_f64(call: Call, a: int) -> Any:
-    kind = call.first("U8", "S8", "U16", "S16", "U32", "S32", default="S32")
-    return _integer(call, decode(F64, a), "S32", 1 << (int(kind[1:]) - 1)) & M32
+    return _integer(call, decode(F64, a), "S32", 1 << 31) & M32
 
 
 @lanewise("F2I.S64.F64 F2I.U64.F64", "float")
@@ -136,17 +136,28 @@ def frnd(call: Call, a: int) -> Any:
 
 @lanewise("FRND.F64", "float")
 def frnd_f64(call: Call, a: int) -> Any:
-    return encode(F64, _integral(call, decode(F64, a)))
+    return write64(_integral(call, decode(F64, a)), "RN", a)
+
+
+def carried_nan(source: Format, target: Format, bits: int) -> int:
+    """Conversions from and to fp64 keep a NaN's sign and leading payload, quiet (measured); 0 if it is a number."""
+    if not decode(source, bits).nan:
+        return 0
+    payload = bits & ((1 << source.fraction) - 1)
+    shift = target.fraction - source.fraction
+    payload = payload << shift if shift >= 0 else payload >> -shift
+    return (target.sign if bits & source.sign else 0) | target.infinity | 1 << (target.fraction - 1) | payload
 
 
 @lanewise("F2F.F64.F32", "float")
 def f2f_f64_f32(call: Call, a: int) -> Any:
-    return encode(F64, read(call, F32, a)[0])
+    return carried_nan(F32, F64, a) or encode(F64, read(call, F32, a)[0])
 
 
 @lanewise("F2F.F32.F64", "float")
 def f2f_f32_f64(call: Call, a: int) -> Any:
-    return write(call, F32, decode(F64, a), mode_of(call))
+    nan = 0 if "SAT" in call else carried_nan(F64, F32, a)
+    return nan or write(call, F32, decode(F64, a), mode_of(call))
 
 
 @lanewise("F2F.F16.F32 F2F.BF16.F32", "float")
@@ -156,7 +167,8 @@ def f2f_half(call: Call, a: int) -> Any:
 
 @lanewise("F2F.F16.F64 F2F.BF16.F64", "float")
 def f2f_half_f64(call: Call, a: int) -> Any:
-    return encode(BF16 if "BF16" in call else F16, decode(F64, a), mode_of(call))
+    f = BF16 if "BF16" in call else F16
+    return carried_nan(F64, f, a) or encode(f, decode(F64, a), mode_of(call))
 
 
 @lanewise("F2F.F64.F16", "raw")
@@ -234,8 +246,10 @@ def special_function(word: str, r: Real) -> float:
 
 @lanewise("MUFU", "float")
 def mufu(call: Call, a: int) -> Any:
-    """Denormal inputs and results are zero."""
+    """Denormal inputs and results are zero, except for TANH."""
     word = call.first("RCP", "RSQ", "SQRT", "EX2", "LG2", "SIN", "COS", "TANH")
+    if word == "TANH":
+        return encode(F32, _double(special_function(word, decode(F32, a))))
     return flushed(F32, encode(F32, _double(special_function(word, decode(F32, flushed(F32, a))))))
 
 
@@ -244,8 +258,8 @@ def mufu64(call: Call, a: int) -> Any:
     """High words of fp64 numbers whose low word is zero."""
     word = "RCP" if "RCP64H" in call else "RSQ"
     high = flushed(Format(11, 20, 0), a)
-    out = encode(F64, _double(special_function(word, decode(F64, high << 32)))) >> 32
-    return flushed(Format(11, 20, 0), out)
+    r = _double(special_function(word, decode(F64, high << 32)))
+    return 0x7FFFFFFF if r.nan else flushed(Format(11, 20, 0), encode(F64, r) >> 32)
 
 
 # --- packed halves

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from gpusim.isa.reference import LANES, M32, Call, clamp, columns, lanewise, reference, signed
-from gpusim.isa.reference_float import BF16, F16, F32, F64, Format, decode, encode, finite, fma
+from gpusim.isa.reference_float import BF16, F16, F32, F64, Format, decode, encode, finite, fma, write64
 
 Words = list[np.ndarray]
 
@@ -65,7 +65,7 @@ def vote(call: Call, p: np.ndarray) -> Any:
 @reference("SHFL")
 def shfl(call: Call, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Any:
     """The pseudocode of PTX shfl.sync."""
-    values, bs, cs = columns(call, (a, b, c), "int")
+    _, bs, cs = columns(call, (a, b, c), "int")
     flags, out = [], []
     for lane in range(LANES):
         bval, cval, segmask = bs[lane] & 0x1F, cs[lane] & 0x1F, cs[lane] >> 8 & 0x1F
@@ -123,7 +123,7 @@ def b2r(call: Call) -> Any:
 @reference("FSWZADD")
 def fswzadd(call: Call, a: np.ndarray, b: np.ndarray, pattern: str) -> Any:
     """By place in the quad: P a + b, N b - a, Z b, another letter a - b."""
-    left, right = columns(call, (a, b), "float")
+    left, right, _ = columns(call, (a, b, pattern), "float")
     one = finite(1)
     out = []
     for lane in range(LANES):
@@ -233,7 +233,8 @@ def dmma(call: Call, a: Words, b: Words, c: Words) -> Any:
         total = pair(c, i, lane)
         for k in range(4):
             x, y = decode(F64, pair(a, 0, 4 * row + k)), decode(F64, pair(b, 0, 4 * column + k))
-            total = encode(F64, fma(x, y, decode(F64, total)))
+            operands = pair(b, 0, 4 * column + k), pair(a, 0, 4 * row + k), total
+            total = write64(fma(x, y, decode(F64, total)), "RN", *operands)
         return total
 
     d = _accumulators(2, value)
