@@ -77,6 +77,8 @@ def blank(seed: int = 1) -> State:
     rows[L.ROW_LANE] = np.arange(32)
     for row in (L.ROW_TID_X, L.ROW_TID_Y, L.ROW_TID_Z):
         rows[row] %= 1024
+    for row in (L.ROW_WARP, L.ROW_CTAID_X, L.ROW_CTAID_Y, L.ROW_CTAID_Z):
+        rows[row] = rows[row, 0]
     sizes = {"global": GLOBAL_BYTES, "shared": SHARED_BYTES, "const": CONST_BYTES}
     memory = {k: random.integers(0, 256, n, dtype=np.uint8) for k, n in sizes.items()}
     memory["local"] = random.integers(0, 256, (32, LOCAL_BYTES), dtype=np.uint8)
@@ -103,13 +105,14 @@ class Opcode:
         slots = iter(self.plan.slots)
         self.destinations = [(t, o, next(slots).words if o is not None else 0) for t, o in self.bound.destinations]
         self.sources: list[tuple[str, Operand | None, int]] = []
+        self.address_words: list[tuple[int, int]] = []  # of each memory operand: words of base and uniform base
         for token, o in self.bound.sources:
             if token == "any":
                 continue
             words = 0
             if o is not None and token == "mem":
-                for index in (o.base, o.ubase):
-                    words += next(slots).words if index >= 0 else 0
+                base, ubase = (next(slots).words if index >= 0 else 0 for index in (o.base, o.ubase))
+                self.address_words.append((base, ubase))
             elif o is not None and token not in ("imm", "word"):
                 words = next(slots).words
             self.sources.append((token, o, words))

@@ -57,14 +57,12 @@ def sass(
 ) -> None:
     """Show a kernel's machine code: address, live registers, control word, source line.
 
-    Control word, left to right: the dependence counters it waits for (as B01----), the counter it sets when
-    its result is there (W) and when its sources are read (R), Y when another warp goes first, the stall in
-    cycles.
+    Control word, left to right: the stall in cycles, y when another warp goes first, the counter it raises
+    until its result is there (W) and until its sources are read (R), the counters it waits for, the operands
+    kept in the operand cache. > marks the target of a branch.
     """
-    from rich.text import Text
-
     from gpusim.cli.console import show
-    from gpusim.report.sass import rich_sass, summary
+    from gpusim.report.sass import rich_sass
 
     module = open_module(
         source,
@@ -75,7 +73,7 @@ def sass(
         kernel=kernel,
     )
     chosen = choose_kernel(module, kernel, str(source))
-    show(Text(summary(chosen)), rich_sass(chosen))
+    show(rich_sass(chosen))
 
 
 def occupancy(

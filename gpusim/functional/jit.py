@@ -70,7 +70,7 @@ def plan(bound: Bound) -> Plan:
     mods = Mods(row.name, instruction.modifiers)
     widths = list(row.widths(mods)) if row.widths else []
     slots: list[Slot] = []
-    parts: list[str] = [row.name, ".".join(instruction.modifiers)]
+    parts: list[str] = [row.name, ".".join(instruction.modifiers), "g" if instruction.guard else ""]
     immediates: list[int] = []
 
     def words(token: str) -> int:
@@ -165,12 +165,16 @@ class Handler:
     def build(self) -> str:
         x, p = self.x, self.plan
         row, bound = p.bound.row, p.bound
-        guard_offset = x.load_at(x.op, L.O_GUARD, I32)
-        guard = x.load_row(x.b.add(x.w, x.b.zext(guard_offset, I64)))
-        negate = x.splat(x.load_at(x.op, L.O_GUARD_NEG, I32), "i32")
-        holds = (guard ^ negate).ne(0)
         active = x.load_row(x.b.add(x.w, x.i64c(L.ACTIVE_ROW))).ne(0)
-        x.exec = holds & active
+        if bound.instruction.guard is None:
+            holds = x.const(1, "i1")
+            x.exec = active
+        else:
+            guard_offset = x.load_at(x.op, L.O_GUARD, I32)
+            guard = x.load_row(x.b.add(x.w, x.b.zext(guard_offset, I64)))
+            negate = x.splat(x.load_at(x.op, L.O_GUARD_NEG, I32), "i32")
+            holds = (guard ^ negate).ne(0)
+            x.exec = holds & active
         arguments: list[object] = []
         flags: list[SourceFlags] = []
         n_destinations = sum(o is not None for _, o in bound.destinations)

@@ -59,14 +59,14 @@ def _widths(m: Mods) -> tuple[int, ...]:
     return (s.c, s.a, s.b, s.c)
 
 
-def element(x: Any, m: Any, word: Any, sub: int) -> Any:
-    """Element ``sub`` of a register as fp64 (or i32 for integers)."""
+def element(x: Any, m: Any, word: Any, sub: int, operand: int) -> Any:
+    """Element ``sub`` of a register of A (operand 0) or B (1) as fp64 (or i32 for integers)."""
     if "TF32" in m:
         return (word & 0xFFFFE000).cast("f32").fext()
     if m.name == "IMMA":
         kind = [w for w in m.words if w in ("S8", "U8")]
         up = word.shl(24 - 8 * sub)
-        return up.ashr(24) if kind and kind[0] == "S8" else up.lshr(24)
+        return up.ashr(24) if kind[operand] == "S8" else up.lshr(24)
     return x.half(word, sub, "bf16" if "BF16" in m else "f16").fext()
 
 
@@ -83,7 +83,7 @@ def gather_a(x: Any, m: Any, s: Shape, a: list[Any]) -> dict[tuple[int, int], An
         block, quad, sub = place(s, k)
         for h in range(s.m // 8):
             word = x.shuffle(a[block * (s.m // 8) + h], [(lane & ~3) | quad for lane in range(LANES)])
-            out[h, k] = element(x, m, word, sub)
+            out[h, k] = element(x, m, word, sub, 0)
     return out
 
 
@@ -94,7 +94,7 @@ def gather_b(x: Any, m: Any, s: Shape, b: list[Any]) -> dict[tuple[int, int], An
         block, quad, sub = place(s, k)
         for j in (0, 1):
             word = x.shuffle(b[block], [(2 * (lane & 3) + j) * 4 + quad for lane in range(LANES)])
-            out[j, k] = element(x, m, word, sub)
+            out[j, k] = element(x, m, word, sub, 1)
     return out
 
 

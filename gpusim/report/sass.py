@@ -23,6 +23,7 @@ from gpusim.program import Kernel
 
 _HEADER = f"{'pc':>7} {'live':>4} | {'stall':>5} y W R {'wait':<6} {'reuse':<5} | instruction"
 _PADDING = "NOP"
+_SOURCE_WIDTH = 56  # characters of a source line
 _JUMPS = frozenset({"BRA", "BSSY", "CALL", "JMP"})
 
 
@@ -44,18 +45,18 @@ def render_sass(kernel: Kernel, *, source: bool = True) -> str:
 
 def rich_sass(kernel: Kernel, *, source: bool = True) -> Text:
     """The same listing for a rich console."""
-    newline = Text("\n", no_wrap=True, overflow="ignore")
-    return newline.join(Text.assemble(*line.pieces) for line in _lines(kernel, source))
+    listing = Text("\n").join(Text.assemble(*line.pieces) for line in _lines(kernel, source))
+    listing.no_wrap, listing.overflow = True, "ignore"  # the terminal may wrap a long operand, never lose it
+    return listing
 
 
 def summary(kernel: Kernel) -> str:
     """One line of what the kernel needs."""
     spills = "spills unknown" if kernel.spill_bytes is None else f"{kernel.spill_bytes} B spilled"
-    parameters = f"{kernel.param_bytes} B of parameters at c[0x0][{kernel.param_base:#x}]"
     return (
         f"{kernel.display_name}  {kernel.arch}  {kernel.registers_per_thread} registers, "
-        f"{kernel.static_shared_bytes} B static shared, {kernel.frame_bytes} B stack frame, {spills}, "
-        f"{parameters}"
+        f"{kernel.static_shared_bytes} B shared, {kernel.frame_bytes} B frame, {spills}, "
+        f"{kernel.param_bytes} B parameters at c[0x0][{kernel.param_base:#x}]"
     )
 
 
@@ -95,6 +96,7 @@ def _source_line(kernel: Kernel, instruction: Instruction, texts: dict[str, list
     if file not in texts:
         texts[file] = (kernel.module.source_text(file) or "").splitlines()
     text = texts[file][line - 1].strip() if 0 < line <= len(texts[file]) else ""
+    text = text if len(text) <= _SOURCE_WIDTH else f"{text[: _SOURCE_WIDTH - 3]}..."
     chain = " < ".join(f"{_short(f)}:{n}" for f, n in instruction.inlined_at)
     return _Line(
         (
