@@ -108,7 +108,7 @@ def _prepare(kernel: Kernel, grid_: Any, block: Any, args: Sequence[Any], dynami
         raise InputError(f"dynamic shared memory is {dynamic_shared!r}", hint="bytes, at least 0")
     for axis, extent, most in zip("xyz", launch.block, spec.integers("launch.block_max"), strict=True):
         if extent > most:
-            raise LaunchError(f"block dimension {axis} is {extent}, the most is {most}")
+            raise LaunchError(f"block dimension {axis} is {extent:,}, the most is {most:,}")
     for axis, extent, most in zip("xyz", launch.grid, spec.integers("launch.grid_max"), strict=True):
         if extent > most:
             raise LaunchError(f"grid dimension {axis} is {extent:,}, the most is {most:,}")

@@ -1,6 +1,6 @@
 """Runs one opcode handler on a small warp block and compares everything it wrote with the numpy reference.
 
-``Opcode("@P6 IADD3.X R0, P1, R4, -R5, R6, P0, !PT")`` is parsed, matched and compiled as a kernel's instruction is.
+``Opcode("@P6 IADD3.X R0, P1, R4, -R5, R6, P0, !PT")`` is parsed, matched and compiled as in a kernel.
 A :class:`State` holds all rows of a warp (registers, predicates, barriers), constants and memory.
 :func:`check` runs the handler on a copy and asserts that exactly the destination lanes changed, to exactly
 the values of the reference.
@@ -45,7 +45,7 @@ def aligned(count: int) -> np.ndarray:
 
 @dataclass(repr=False)
 class State:
-    """rows: uint32[row][lane] as ``layout`` numbers them; active: lanes of the group; addresses: one a ``mem`` operand."""
+    """rows: uint32[row][lane] as ``layout`` numbers them; active: lanes of the group; addresses: of mem."""
 
     rows: np.ndarray
     active: np.ndarray
@@ -70,7 +70,9 @@ def blank(seed: int = 1) -> State:
     rows = random.integers(0, 1 << 32, (ROWS, 32), dtype=np.uint32)
     rows[L.ROW_UR : L.ROW_R] = rows[L.ROW_UR : L.ROW_R, :1]
     for first in (L.ROW_P, L.ROW_UP):
-        rows[first : first + 7] = np.where(random.integers(0, 2, (7, 32)), np.uint32(0xFFFFFFFF), np.uint32(0))
+        rows[first : first + 7] = np.where(
+            random.integers(0, 2, (7, 32)), np.uint32(0xFFFFFFFF), np.uint32(0)
+        )
     rows[L.ROW_UP : L.ROW_UP + 7] = rows[L.ROW_UP : L.ROW_UP + 7, :1]
     rows[L.ROW_ZERO : L.ROW_ZERO + 4] = 0
     rows[L.ROW_TRUE] = 0xFFFFFFFF
@@ -94,18 +96,24 @@ class Opcode:
         guard, name, operands = match.groups()
         self.text = text
         self.encoding = immediate << 32
-        self.instruction = parse_instruction(0, name, operands or "", f"@{guard}" if guard else None, self.encoding)
+        self.instruction = parse_instruction(
+            0, name, operands or "", f"@{guard}" if guard else None, self.encoding
+        )
         self.bound = bind(self.instruction)
         self.row = self.bound.row
         self.plan = plan(self.bound)
         builder = Builder(cast(Kernel, None), 1)
         builder.fill(0, self.plan, jit().address(self.plan))
         self.operation, self.keys = builder.operations, builder.keys
-        self.handler = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)(jit().address(self.plan))
+        self.handler = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)(
+            jit().address(self.plan)
+        )
         slots = iter(self.plan.slots)
-        self.destinations = [(t, o, next(slots).words if o is not None else 0) for t, o in self.bound.destinations]
+        self.destinations = [
+            (t, o, next(slots).words if o is not None else 0) for t, o in self.bound.destinations
+        ]
         self.sources: list[tuple[str, Operand | None, int]] = []
-        self.address_words: list[tuple[int, int]] = []  # of each memory operand: words of base and uniform base
+        self.address_words: list[tuple[int, int]] = []  # of ``mem``: words of base, uniform base
         for token, o in self.bound.sources:
             if token == "any":
                 continue
@@ -134,7 +142,7 @@ class Opcode:
         pool = aligned(L.ROW * max(1, len(self.keys)))
         for i, key in enumerate(self.keys):
             word = key[0] if len(key) == 1 else int(bank[key[2] : key[2] + 4].view("<u4")[0])
-            pool.view(np.uint32).reshape(-1, 32)[i] = cast(int, word) & 0xFFFFFFFF
+            pool.view(np.uint32).reshape(-1, 32)[i] = word & 0xFFFFFFFF
         allocations = np.array([(GLOBAL, GLOBAL + GLOBAL_BYTES)], np.uint64)
         events = aligned(8 * EVENT.itemsize)
         banks = np.zeros((32, 2), np.int64)
@@ -179,7 +187,11 @@ class Opcode:
         parts = [self.word(state, token, o, k) for k in range(words)]
         if token == "data":
             return parts
-        return parts[0] if words == 1 else parts[0].astype(np.uint64) | parts[1].astype(np.uint64) << np.uint64(32)
+        return (
+            parts[0]
+            if words == 1
+            else parts[0].astype(np.uint64) | parts[1].astype(np.uint64) << np.uint64(32)
+        )
 
     def word(self, state: State, token: str, o: Operand, k: int) -> np.ndarray:
         if o.kind == "const":
@@ -220,8 +232,10 @@ class Opcode:
         results = REFERENCE[self.row.name](call, *arguments)
         for k in range(7):
             changed = call.predicates[k] != (state.predicate(k) != 0)
-            after.predicate(k)[changed] = np.where(call.predicates[k], 0xFFFFFFFF, 0).astype(np.uint32)[changed]
-        guard = call.exec | ~state.active  # uniform destinations are whole: the guard is uniform, active does not matter
+            after.predicate(k)[changed] = np.where(call.predicates[k], 0xFFFFFFFF, 0).astype(np.uint32)[
+                changed
+            ]
+        guard = call.exec | ~state.active  # uniform destinations are whole, whatever is active
         for (token, o, words), value in zip(self.destinations, results, strict=False):
             if o is None or value is None or o.index in (RZ, PT if o.kind in ("P", "UP") else RZ):
                 continue
@@ -282,8 +296,10 @@ def check(opcode: Opcode, state: State, compare: Compare | None = None) -> None:
     for row, lane in np.argwhere(got.rows != want.rows)[:1]:
         inputs = [f"{v[lane]:#x}" for v in (opcode.read(state, t, o, w, 0) for t, o, w in opcode.sources)
                   if isinstance(v, np.ndarray) and v.dtype != bool]
-        raise AssertionError(f"{opcode.text}: row {row} ({row - L.ROW_R}) lane {lane}: handler {got.rows[row, lane]:#x}, "
-                             f"reference {want.rows[row, lane]:#x}, sources {' '.join(inputs)}")
+        raise AssertionError(
+            f"{opcode.text}: row {row} ({row - L.ROW_R}) lane {lane}: handler {got.rows[row, lane]:#x}, "
+            f"reference {want.rows[row, lane]:#x}, sources {' '.join(inputs)}"
+        )
     for name, data in want.memory.items():
         assert np.array_equal(got.memory[name], data), f"{opcode.text}: {name} memory differs"
 
@@ -291,38 +307,95 @@ def check(opcode: Opcode, state: State, compare: Compare | None = None) -> None:
 # --- values
 
 F32_SPECIAL = [
-    0, 0x80000000, 0x3F800000, 0xBF800000, 1, 0x80000001, 0x007FFFFF, 0x807FFFFF, 0x00400000, 0x00800000, 0x80800000,
-    0x00800001, 0x00FFFFFF, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC12345, 0x7FA00001,
-    0x3F7FFFFF, 0x3F800001, 0x33800000, 0x34000000, 0x4B000000, 0x4B000001, 0x4AFFFFFF, 0x3F000000, 0x3FC00000,
-    0x40200000, 0xBF000000, 0x3EFFFFFF, 0x3F000001, 0x4F000000, 0xCF000000, 0xCF000001, 0x4EFFFFFF, 0x4F800000,
-    0x4F7FFFFF, 0x5F000000, 0xDF000000, 0x5F7FFFFF, 0x5F800000, 0x437F0000, 0x437F8000, 0x43000000, 0xC3008000,
-    0x477FE000, 0x477FF000, 0x477FEFFF, 0x33000000, 0x33000001, 0x387FC000, 0x38800000, 0x42FE0000, 0xC2FC0000,
-    0xC3150000, 0x3F7F8000, 0x3F808000, 0x3F818000, 0x7F7F8000, 0x7E800000,
+    0, 0x80000000, 0x3F800000, 0xBF800000, 1, 0x80000001, 0x007FFFFF, 0x807FFFFF, 0x00400000, 0x00800000,
+    0x80800000, 0x00800001, 0x00FFFFFF, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000, 0xFF800000, 0x7FC00000,
+    0xFFC12345, 0x7FA00001, 0x3F7FFFFF, 0x3F800001, 0x33800000, 0x34000000, 0x4B000000, 0x4B000001,
+    0x4AFFFFFF, 0x3F000000, 0x3FC00000, 0x40200000, 0xBF000000, 0x3EFFFFFF, 0x3F000001, 0x4F000000,
+    0xCF000000, 0xCF000001, 0x4EFFFFFF, 0x4F800000, 0x4F7FFFFF, 0x5F000000, 0xDF000000, 0x5F7FFFFF,
+    0x5F800000, 0x437F0000, 0x437F8000, 0x43000000, 0xC3008000, 0x477FE000, 0x477FF000, 0x477FEFFF,
+    0x33000000, 0x33000001, 0x387FC000, 0x38800000, 0x42FE0000, 0xC2FC0000, 0xC3150000, 0x3F7F8000,
+    0x3F808000, 0x3F818000, 0x7F7F8000, 0x7E800000,
 ]
 F64_SPECIAL = [
-    0, 1 << 63, 0x3FF0000000000000, 0xBFF0000000000000, 1, (1 << 63) | 1, 0x000FFFFFFFFFFFFF, 0x0010000000000000,
-    0x8010000000000000, 0x0010000000000001, 0x7FEFFFFFFFFFFFFF, 0xFFEFFFFFFFFFFFFF, 0x7FF0000000000000,
-    0xFFF0000000000000, 0x7FF8000000000000, 0xFFF8000000012345, 0x7FF4000000000001, 0x3FEFFFFFFFFFFFFF,
-    0x3FF0000000000001, 0x3CA0000000000000, 0x3CB0000000000000, 0x4330000000000000, 0x4330000000000001,
-    0x3FE0000000000000, 0x3FF8000000000000, 0x4004000000000000, 0xBFE0000000000000, 0x41E0000000000000,
-    0xC1E0000000000000, 0xC1E0000000200000, 0x41DFFFFFFFC00000, 0x41DFFFFFFFE00000, 0x41F0000000000000,
-    0x41EFFFFFFFE00000, 0x43E0000000000000, 0xC3E0000000000000, 0x43EFFFFFFFFFFFFF, 0x43F0000000000000,
-    0x47EFFFFFE0000000, 0x47EFFFFFF0000000, 0x47EFFFFFEFFFFFFF, 0x3810000000000000, 0x380FFFFFF0000000,
-    0x36A0000000000000, 0x3690000000000000, 0x3690000000000001, 0x3FF0000010000000, 0x3FF0000030000000,
-    0x40EFFC0000000000, 0x40EFFE0000000000, 0x3E70000000000000, 0x3E60000000000000, 0x3E60000000000001,
-    0x3FF0020000000000, 0x3FF0060000000000, 0x3FF0020000000001, 0x3FF0100000000000, 0x3FF0300000000000,
+    0,
+    1 << 63,
+    0x3FF0000000000000,
+    0xBFF0000000000000,
+    1,
+    (1 << 63) | 1,
+    0x000FFFFFFFFFFFFF,
+    0x0010000000000000,
+    0x8010000000000000,
+    0x0010000000000001,
+    0x7FEFFFFFFFFFFFFF,
+    0xFFEFFFFFFFFFFFFF,
+    0x7FF0000000000000,
+    0xFFF0000000000000,
+    0x7FF8000000000000,
+    0xFFF8000000012345,
+    0x7FF4000000000001,
+    0x3FEFFFFFFFFFFFFF,
+    0x3FF0000000000001,
+    0x3CA0000000000000,
+    0x3CB0000000000000,
+    0x4330000000000000,
+    0x4330000000000001,
+    0x3FE0000000000000,
+    0x3FF8000000000000,
+    0x4004000000000000,
+    0xBFE0000000000000,
+    0x41E0000000000000,
+    0xC1E0000000000000,
+    0xC1E0000000200000,
+    0x41DFFFFFFFC00000,
+    0x41DFFFFFFFE00000,
+    0x41F0000000000000,
+    0x41EFFFFFFFE00000,
+    0x43E0000000000000,
+    0xC3E0000000000000,
+    0x43EFFFFFFFFFFFFF,
+    0x43F0000000000000,
+    0x47EFFFFFE0000000,
+    0x47EFFFFFF0000000,
+    0x47EFFFFFEFFFFFFF,
+    0x3810000000000000,
+    0x380FFFFFF0000000,
+    0x36A0000000000000,
+    0x3690000000000000,
+    0x3690000000000001,
+    0x3FF0000010000000,
+    0x3FF0000030000000,
+    0x40EFFC0000000000,
+    0x40EFFE0000000000,
+    0x3E70000000000000,
+    0x3E60000000000000,
+    0x3E60000000000001,
+    0x3FF0020000000000,
+    0x3FF0060000000000,
+    0x3FF0020000000001,
+    0x3FF0100000000000,
+    0x3FF0300000000000,
 ]
-F16_SPECIAL = [0, 0x8000, 0x3C00, 0xBC00, 1, 0x8001, 0x3FF, 0x400, 0x401, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E00, 0xFE01,
-               0x7D01, 0x3BFF, 0x3C01, 0x1400, 0x1000, 0x6400, 0x6401, 0x3800, 0x3E00, 0x4100, 0x5BFF, 0x77FF, 0x7800]
-BF16_SPECIAL = [0, 0x8000, 0x3F80, 0xBF80, 1, 0x8001, 0x7F, 0x80, 0x81, 0x7F7F, 0xFF7F, 0x7F80, 0xFF80, 0x7FC0, 0xFFC1,
-                0x7FA1, 0x3F7F, 0x3F81, 0x3B80, 0x3B00, 0x4300, 0x4301, 0x3F00, 0x3FC0, 0x4020, 0x1F81, 0x5F81]
-I32_SPECIAL = [0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 31, 32, 33, 63, 64, 65, 127, 128, 255, 256, 32767, 32768, 65535, 65536,
-               0x7FFFFFFE, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFE, 0xFFFFFFFF, 0xFFFF8000, 0xFFFF7FFF,
-               0xFFFFFF80, 0xFFFFFF7F, 0xAAAAAAAA, 0x00FF00FF, 0x01000001, 0x01000003, 0x02000002, 0x7FFFFFC0, 0x7FFFFFBF]
-I64_SPECIAL = [0, 1, 0xFFFFFFFFFFFFFFFF, 1 << 63, (1 << 63) - 1, (1 << 63) + 1, 0xFFFFFFFF, 1 << 32, (1 << 32) + 1,
-               0xFFFFFFFF00000000, (1 << 24) + 1, (1 << 53) + 1, (1 << 54) + 2, (1 << 54) + 6, 0x7FFFFFBFFFFFFFFF,
-               0x7FFFFFC000000000, 0x7FFFFFC000000001, 0xFFFFFF8000000000, 0xFFFFFF7FFFFFFFFF, 0x8000004000000000,
-               0xFFFFFFFFFFFFFC00, 0x7FFFFFFFFFFFFE00, 0xFFFFFFFFFFFFFBFF, 5, 63]
+F16_SPECIAL = [
+    0, 0x8000, 0x3C00, 0xBC00, 1, 0x8001, 0x3FF, 0x400, 0x401, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E00, 0xFE01,
+    0x7D01, 0x3BFF, 0x3C01, 0x1400, 0x1000, 0x6400, 0x6401, 0x3800, 0x3E00, 0x4100, 0x5BFF, 0x77FF, 0x7800,
+]
+BF16_SPECIAL = [
+    0, 0x8000, 0x3F80, 0xBF80, 1, 0x8001, 0x7F, 0x80, 0x81, 0x7F7F, 0xFF7F, 0x7F80, 0xFF80, 0x7FC0, 0xFFC1,
+    0x7FA1, 0x3F7F, 0x3F81, 0x3B80, 0x3B00, 0x4300, 0x4301, 0x3F00, 0x3FC0, 0x4020, 0x1F81, 0x5F81,
+]
+I32_SPECIAL = [
+    0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 31, 32, 33, 63, 64, 65, 127, 128, 255, 256, 32767, 32768, 65535, 65536,
+    0x7FFFFFFE, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFE, 0xFFFFFFFF, 0xFFFF8000, 0xFFFF7FFF,
+    0xFFFFFF80, 0xFFFFFF7F, 0xAAAAAAAA, 0x00FF00FF, 0x01000001, 0x01000003, 0x02000002, 0x7FFFFFC0,
+    0x7FFFFFBF,
+]
+I64_SPECIAL = [
+    0, 1, 0xFFFFFFFFFFFFFFFF, 1 << 63, (1 << 63) - 1, (1 << 63) + 1, 0xFFFFFFFF, 1 << 32, (1 << 32) + 1,
+    0xFFFFFFFF00000000, (1 << 24) + 1, (1 << 53) + 1, (1 << 54) + 2, (1 << 54) + 6, 0x7FFFFFBFFFFFFFFF,
+    0x7FFFFFC000000000, 0x7FFFFFC000000001, 0xFFFFFF8000000000, 0xFFFFFF7FFFFFFFFF, 0x8000004000000000,
+    0xFFFFFFFFFFFFFC00, 0x7FFFFFFFFFFFFE00, 0xFFFFFFFFFFFFFBFF, 5, 63,
+]
 
 FLOAT_RAW = ("F2I", "FRND", "F2F", "MUFU", "HADD2", "HMUL2", "HFMA2", "HMNMX2", "VHMNMX", "HSET")
 
@@ -340,10 +413,22 @@ def specials(opcode: Opcode, token: str, words: int) -> list[int]:
     if token == "h2" or (token == "raw" and name.startswith(FLOAT_RAW)):
         if any(w.startswith("BF16") for w in modifiers) and "F32" not in modifiers:
             return [v | u << 16 for v in BF16_SPECIAL for u in BF16_SPECIAL[:: 1 + v % 3]]
-        if token == "h2" or any(w.startswith("F16") for w in modifiers) and "F32" not in modifiers:
+        if token == "h2" or (any(w.startswith("F16") for w in modifiers) and "F32" not in modifiers):
             return [v | u << 16 for v in F16_SPECIAL for u in F16_SPECIAL[:: 1 + v % 3]]
         return F32_SPECIAL
     return F32_SPECIAL if token == "f32" else I32_SPECIAL
+
+
+#: One draw for the 32 values of a source: a byte that says special or not, then eight of number, for each lane.
+VALUES = st.binary(min_size=32 * 9, max_size=32 * 9)
+
+
+def chosen(raw: bytes, table: np.ndarray, bits: int) -> np.ndarray:
+    """Of each lane's nine bytes: three quarters an entry of the table, else the bits as they are."""
+    data = np.frombuffer(raw, np.uint8).reshape(32, 9)
+    number = data[:, 1:].copy().view("<u8")[:, 0]
+    keep = np.uint64((1 << bits) - 1)
+    return np.where(data[:, 0] < 192, table[number % np.uint64(len(table))], number & keep)
 
 
 @st.composite
@@ -358,10 +443,8 @@ def states(draw: st.DrawFn, opcode: Opcode) -> State:
             continue
         bits = 32 * words
         uniform = o.kind == "UR"
-        value = st.one_of(st.sampled_from(specials(opcode, token, words)), st.integers(0, (1 << bits) - 1))
-        count = 1 if uniform else 32
-        values = np.array(draw(st.lists(value, min_size=count, max_size=count)), np.uint64)
-        values = np.repeat(values, 32) if uniform else values
+        values = chosen(draw(VALUES), np.array(specials(opcode, token, words), np.uint64), bits)
+        values = np.repeat(values[:1], 32) if uniform else values
         if previous is not None and not uniform and previous.size == values.size:
             # equal and opposite operands: ties, cancellation, equal comparisons
             values[1::8] = previous[1::8]
@@ -377,7 +460,7 @@ def states(draw: st.DrawFn, opcode: Opcode) -> State:
 
 
 def opcode_of(form: str | tuple[str, int], index: int = 0) -> Opcode:
-    """The opcode of a form table's entry: text, or (text, immediate bits); guarded by a predicate it does not use."""
+    """Of a form table's entry, text or (text, immediate bits); guarded by a predicate it does not use."""
     text, immediate = form if isinstance(form, tuple) else (form, 0)
     uniform = re.match(r"\S+ (?:U?PT?\d?, )?U[RP]", text) or text[0] == "U"
     return Opcode(f"@{'!' if index % 2 else ''}{'U' if uniform else ''}P6 {text}", immediate)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from opcode_harness import Opcode, State, check, name_of, opcode_of, row_of, states
+from opcode_harness import Opcode, State, blank, check, name_of, opcode_of, row_of, states
 
 MODES = ("RZ", "RM", "RP")
 ORDER = ("LT", "EQ", "LE", "GT", "NE", "GE", "LTU", "EQU", "LEU", "GTU", "NEU", "GEU", "NUM", "NAN", "F", "T")
@@ -17,63 +17,149 @@ HALF = 0x80008000  # two printed halves of -2^-17 ... stand in the encoding as o
 F64_TWO_POW_31 = 0x41E00000  # high word of 2147483648.0
 
 FLOAT: list[str | tuple[str, int]] = [
-    "FADD R0, R4, -R5", "FADD R4, -R4, |R5|", "FADD.FTZ R0, -R4, -RZ", "FADD.SAT R0, RZ, R5", ("FADD R0, R4, -1", 0xBF800000),
-    "FADD R0, R4, UR5", "FADD R0, R4, c[0x0][0x20]", "FADD.FTZ.SAT R0, R4, R5", *(f"FADD.{r} R0, R4, -R5" for r in MODES),
+    "FADD R0, R4, -R5", "FADD R4, -R4, |R5|", "FADD.FTZ R0, -R4, -RZ", "FADD.SAT R0, RZ, R5",
+    ("FADD R0, R4, -1", 0xBF800000),
+    "FADD R0, R4, UR5", "FADD R0, R4, c[0x0][0x20]", "FADD.FTZ.SAT R0, R4, R5",
+    *(f"FADD.{r} R0, R4, -R5" for r in MODES),
     *(f"FADD.FTZ.{r} R0, R4, R5" for r in MODES), "FADD RZ, R4, R5", ("FADD32I R0, R4, 2", 0x40000000),
-    "FMUL R0, R4, R5", "FMUL.FTZ R0, |R4|, R5", "FMUL.SAT R0, R4, R5", ("FMUL R0, R4, 1.4426950216293334961", 0x3FB8AA3B),
-    *(f"FMUL.{r} R0, R4, -R5" for r in MODES), *(f"FMUL.{d} R0, R4, R5" for d in ("D2", "D4", "D8", "M2", "M4", "M8")),
+    "FMUL R0, R4, R5", "FMUL.FTZ R0, |R4|, R5", "FMUL.SAT R0, R4, R5",
+    ("FMUL R0, R4, 1.4426950216293334961", 0x3FB8AA3B),
+    *(f"FMUL.{r} R0, R4, -R5" for r in MODES),
+    *(f"FMUL.{d} R0, R4, R5" for d in ("D2", "D4", "D8", "M2", "M4", "M8")),
     "FMUL.FMZ R0, R4, R5", "FMUL.FTZ.RZ R0, R4, R5",
-    "FFMA R0, R4, R5, R6", "FFMA R4, -R4, R5, R4", "FFMA R0, R4, R5, -R6", "FFMA.FTZ R0, R4, R5, R6", ("FFMA.SAT R0, -R4, R5, 0.5", 0x3F000000),
-    "FFMA.FTZ.SAT R0, R4, R5, R6", *(f"FFMA.{r} R0, R4, R5, R6" for r in MODES), *(f"FFMA.FTZ.{r} R0, R4, -R5, R6" for r in MODES),
+    "FFMA R0, R4, R5, R6", "FFMA R4, -R4, R5, R4", "FFMA R0, R4, R5, -R6", "FFMA.FTZ R0, R4, R5, R6",
+    ("FFMA.SAT R0, -R4, R5, 0.5", 0x3F000000),
+    "FFMA.FTZ.SAT R0, R4, R5, R6", *(f"FFMA.{r} R0, R4, R5, R6" for r in MODES),
+    *(f"FFMA.FTZ.{r} R0, R4, -R5, R6" for r in MODES),
     "FFMA.FMZ R0, R4, R5, R6", ("FFMA32I R0, R4, 2, R0", 0x40000000),
-    "FMNMX R0, R4, R5, PT", "FMNMX R0, -R4, |R5|, !PT", "FMNMX.FTZ R0, R4, R5, P0", "FMNMX.NAN R0, R4, R5, !P0",
-    *(f"FSETP.{c}.AND P0, PT, |R4|, R5, PT" for c in ORDER), "FSETP.GTU.FTZ.AND P0, PT, |R4|, R5, PT", "FSETP.GEU.OR P0, P1, R4, RZ, !P2",
-    "FSETP.LT.XOR P0, P1, R4, -R5, P2", ("FSETP.NEU.AND P0, PT, |R4|, +INF , PT", 0x7F800000), "FSETP.NEU.FTZ.AND P0, P1, R4, R5, PT",
-    "FSET.BF.GT.AND R0, R4, R5, PT", "FSET.LEU.FTZ.OR R0, R4, R5, P0", "FSEL R0, R4, -R5, P1", "FSEL.FTZ R0, |R4|, R5, !P1",
+    "FMNMX R0, R4, R5, PT", "FMNMX R0, -R4, |R5|, !PT", "FMNMX.FTZ R0, R4, R5, P0",
+    "FMNMX.NAN R0, R4, R5, !P0",
+    *(f"FSETP.{c}.AND P0, PT, |R4|, R5, PT" for c in ORDER), "FSETP.GTU.FTZ.AND P0, PT, |R4|, R5, PT",
+    "FSETP.GEU.OR P0, P1, R4, RZ, !P2",
+    "FSETP.LT.XOR P0, P1, R4, -R5, P2", ("FSETP.NEU.AND P0, PT, |R4|, +INF , PT", 0x7F800000),
+    "FSETP.NEU.FTZ.AND P0, P1, R4, R5, PT",
+    "FSETP.EQ.OR P0, PT, R4, RZ, !P0", "FSETP.GEU.FTZ.AND P0, PT, R4, RZ, PT",
+    ("FSETP.GTU.OR P0, PT, R4, +INF , P0", 0x7F800000),
+    ("FMUL32I R0, R4, 2", 0x40000000), "FSET.BF.GT.AND R0, R4, R5, PT", "FSET.LEU.FTZ.OR R0, R4, R5, P0",
+    "FSEL R0, R4, -R5, P1", "FSEL.FTZ R0, |R4|, R5, !P1",
     ("FSEL R0, R4, -INF , P1", 0xFF800000), "FCHK P0, R4, R5", "FCHK P0, |R4|, -R5", "FCHK.DIVIDE P0, R4, R5",
     "FSWZADD R0, R4, R5, PNPN", "FSWZADD R0, R4, R5, NPZN",
 ]
 DOUBLE: list[str | tuple[str, int]] = [
-    "DADD R0, R4, R6", "DADD R4, -R4, |R6|", ("DADD R0, R4, 2147483648", F64_TWO_POW_31), "DADD R0, R4, c[0x0][0x20]",
-    "DMUL R0, R4, R6", "DMUL R0, R4, -RZ", "DFMA R0, R4, R6, R8", "DFMA R4, -R4, R6, R4", ("DFMA R0, R4, R6, 6.7e15", 0x43380000),
-    *(f"DADD.{r} R0, R4, -R6" for r in MODES), *(f"DMUL.{r} R0, R4, R6" for r in MODES), *(f"DFMA.{r} R0, R4, R6, R8" for r in MODES),
+    "DADD R0, R4, R6", "DADD R4, -R4, |R6|", ("DADD R0, R4, 2147483648", F64_TWO_POW_31),
+    "DADD R0, R4, c[0x0][0x20]",
+    "DMUL R0, R4, R6", "DMUL R0, R4, -RZ", "DFMA R0, R4, R6, R8", "DFMA R4, -R4, R6, R4",
+    ("DFMA R0, R4, R6, 6.7e15", 0x43380000),
+    *(f"DADD.{r} R0, R4, -R6" for r in MODES), *(f"DMUL.{r} R0, R4, R6" for r in MODES),
+    *(f"DFMA.{r} R0, R4, R6, R8" for r in MODES),
     "DFMA R0, R4, UR6, R8",
-    *(f"DSETP.{c}.AND P0, PT, |R4|, R6, PT" for c in (*ORDER, "MIN", "MAX")), "DSETP.GEU.OR P0, P1, R4, -R6, !P2",
+    *(f"DSETP.{c}.AND P0, PT, |R4|, R6, PT" for c in (*ORDER, "MIN", "MAX")),
+    "DSETP.LT.XOR P0, P1, R4, R6, P2", "DSETP.GEU.OR P0, P1, R4, -R6, !P2",
     ("DSETP.MAX.AND P1, P2, R6, -0.25, PT", 0xBFD00000), "DSETP.MIN.AND P3, P4, R8, R6, P0",
     "DMNMX R0, R4, R6, PT", "DMNMX.NAN R0, -R4, R6, !P0",
 ]
 CONVERT: list[str | tuple[str, int]] = [
-    *(f"F2I{t}{r}.NTZ R0, R4" for t in ("", ".U32", ".U16", ".S16", ".U8", ".S8") for r in ("", ".TRUNC", ".FLOOR", ".CEIL")),
-    "F2I.FTZ.U32.TRUNC.NTZ R0, |R4|", "F2I.NTZ R0, -R4", *(f"F2I.{t}{r} R2, R4" for t in ("S64", "U64") for r in ("", ".TRUNC", ".FLOOR", ".CEIL")),
-    "F2I.F16.NTZ R0, R4", "F2I.U16.F16.TRUNC.NTZ R0, -R4.H1_H1", "F2I.BF16.NTZ R0, R4", "F2I.S64.F16 R2, |R4|",
+    *(
+        f"F2I{t}{r}.NTZ R0, R4"
+        for t in ("", ".U32", ".U16", ".S16", ".U8", ".S8")
+        for r in ("", ".TRUNC", ".FLOOR", ".CEIL")
+    ),
+    "F2I.FTZ.U32.TRUNC.NTZ R0, |R4|",
+    "F2I.NTZ R0, -R4",
+    *(f"F2I.{t}{r} R2, R4" for t in ("S64", "U64") for r in ("", ".TRUNC", ".FLOOR", ".CEIL")),
+    "F2I.F16.NTZ R0, R4",
+    "F2I.U16.F16.TRUNC.NTZ R0, -R4.H1_H1",
+    "F2I.BF16.NTZ R0, R4",
+    "F2I.S64.F16 R2, |R4|",
     *(f"F2I{t}.F64{r} R0, R4" for t in ("", ".U32") for r in ("", ".TRUNC", ".FLOOR", ".CEIL")),
     *(f"F2I.{t}.F64{r} R2, -R4" for t in ("S64", "U64") for r in ("", ".TRUNC", ".FLOOR", ".CEIL")),
-    *(f"I2F{t}{r} R0, R4" for t in ("", ".U32") for r in ("", ".RZ", ".RM", ".RP")), "I2F.S16 R0, R4", "I2F.S8 R0, R4", "I2F.U16 R0, R4.H1",
-    "I2F.U8 R0, R4.B2", "I2F.S8 R0, R4.B3", "I2F.F16 R0, R4", "I2F.BF16 R0, R4", "I2F.F16.U32 R0, R4", "I2F.U16.F16 R0, R4",
-    *(f"I2F.{t}{r} R0, R4" for t in ("S64", "U64") for r in ("", ".RZ", ".RM", ".RP")), "I2F.F64 R2, R4", "I2F.F64.U32 R2, R4", "I2F.F64.S16 R2, R4",
-    *(f"I2F.F64.{t}{r} R2, R4" for t in ("S64", "U64") for r in ("", ".RZ", ".RM", ".RP")), "I2F R0, UR4", "I2F R0, c[0x0][0x20]",
+    *(f"I2F{t}{r} R0, R4" for t in ("", ".U32") for r in ("", ".RZ", ".RM", ".RP")),
+    "I2F.S16 R0, R4",
+    "I2F.S8 R0, R4",
+    "I2F.U16 R0, R4.H1",
+    "I2F.U8 R0, R4.B2",
+    "I2F.S8 R0, R4.B3",
+    "I2F.F16 R0, R4",
+    "I2F.BF16 R0, R4",
+    "I2F.F16.U32 R0, R4",
+    "I2F.U16.F16 R0, R4",
+    *(f"I2F.{t}{r} R0, R4" for t in ("S64", "U64") for r in ("", ".RZ", ".RM", ".RP")),
+    "I2F.F64 R2, R4",
+    "I2F.F64.U32 R2, R4",
+    "I2F.F64.S16 R2, R4",
+    *(f"I2F.F64.{t}{r} R2, R4" for t in ("S64", "U64") for r in ("", ".RZ", ".RM", ".RP")),
+    "I2F R0, UR4",
+    "I2F R0, c[0x0][0x20]",
     *(f"I2FP.F32.{t}{r} R0, R4" for t in ("S32", "U32") for r in ("", ".RZ", ".RM", ".RP")),
-    *(f"FRND{t}{r} R0, R4" for t in ("", ".F16", ".BF16") for r in ("", ".TRUNC", ".FLOOR", ".CEIL")), "FRND.FTZ.FLOOR R0, -|R4|",
-    *(f"FRND.F64{r} R2, R4" for r in ("", ".TRUNC", ".FLOOR", ".CEIL")), "FRND.F64.FLOOR R2, -R4",
-    "F2F.F64.F32 R2, |R4|", "F2F.F64.F32.FTZ R2, -R4", *(f"F2F.F32.F64{r} R0, R4" for r in ("", ".RZ", ".RM", ".RP", ".SAT", ".FTZ")),
-    *(f"F2F.{t}.{f}{r} R0, R4" for t in ("F16", "BF16") for f in ("F32", "F64") for r in ("", ".RZ", ".RM", ".RP")), "F2F.F16.F32.FTZ R0, -R4",
-    "F2F.F64.F16 R2, R4", "F2F.F64.F16 R2, -R4.H1_H1", "F2F.F16.F32 R0, |R4|",
-    *(f"F2FP{t}.PACK_AB{r} R0, R4, R5" for t in (".BF16", ".BF16.F32", "", ".F16.F32") for r in ("", ".RZ")), "F2FP.F16.F32.PACK_AB R0, RZ, -R5",
-    "F2FP.RELU.F16.F32.PACK_AB R0, R4, |R5|", ("F2FP.BF16.F32.PACK_AB R0, R4, 1", 0x3F800000), "F2FP.BF16.F32.PACK_AB.RM R0, R4, R5",
+    *(f"FRND{t}{r} R0, R4" for t in ("", ".F16", ".BF16") for r in ("", ".TRUNC", ".FLOOR", ".CEIL")),
+    "FRND.FTZ.FLOOR R0, -|R4|",
+    *(f"FRND.F64{r} R2, R4" for r in ("", ".TRUNC", ".FLOOR", ".CEIL")),
+    "FRND.F64.FLOOR R2, -R4",
+    "F2F.F64.F32 R2, |R4|",
+    "F2F.F64.F32.FTZ R2, -R4",
+    *(f"F2F.F32.F64{r} R0, R4" for r in ("", ".RZ", ".RM", ".RP", ".SAT", ".FTZ")),
+    *(
+        f"F2F.{t}.{f}{r} R0, R4"
+        for t in ("F16", "BF16")
+        for f in ("F32", "F64")
+        for r in ("", ".RZ", ".RM", ".RP")
+    ),
+    "F2F.F16.F32.FTZ R0, -R4",
+    "F2F.BF16.F32.FTZ R0, R4",
+    "F2F.F64.F16 R2, R4",
+    "F2F.F64.F16 R2, -R4.H1_H1",
+    "F2F.F16.F32 R0, |R4|",
+    *(f"F2FP{t}.PACK_AB{r} R0, R4, R5" for t in (".BF16", ".BF16.F32", "", ".F16.F32") for r in ("", ".RZ")),
+    "F2FP.F16.F32.PACK_AB R0, RZ, -R5",
+    "F2FP.RELU.F16.F32.PACK_AB R0, R4, |R5|",
+    ("F2FP.BF16.F32.PACK_AB R0, R4, 1", 0x3F800000),
+    "F2FP.BF16.F32.PACK_AB.RM R0, R4, R5",
+    "F2FP.F16.F32.PACK_AB.RP R0, R4, R5",
     *(f"F2IP.{t}.F32{r}.NTZ R0, R4, R5, R6" for t in ("U8", "S8") for r in ("", ".TRUNC", ".FLOOR", ".CEIL")),
 ]
 HALVES: list[str | tuple[str, int]] = [
-    *(f"{o}{t}{r} R0, R4, R5" for o in ("HADD2", "HMUL2") for t in ("", ".BF16_V2") for r in ("", ".SAT", ".RELU", ".FTZ")),
-    "HADD2 R0, R4.H0_H0, -R5.H1_H1", "HADD2.F32 R0, -RZ, R4.H0_H0", "HADD2.F32 R0, -RZ, R4.H1_H1", "HADD2 R0, |R4|, -|R5|", "HADD2 R0, R4.H1_H0, R5",
-    ("HADD2_32I R0, R4, 1, 1", 0x3C003C00), ("HMUL2 R0, R4.H0_H0, -7.6e-06, -7.6e-06", HALF), "HMUL2 R4, R4, R4.H1_H1",
-    *(f"HFMA2{t}{r} R0, R4, R5, R6" for t in ("", ".BF16_V2", ".MMA", ".MMA.BF16_V2") for r in ("", ".SAT", ".RELU", ".FTZ")),
-    ("HFMA2 R0, R4.H0_H0, -7.6e-06, -7.6e-06, R5.H0_H0", HALF), ("HFMA2.BF16_V2 R0, R4, 1, 1, R5", 0x3F803F80), ("HFMA2.MMA R0, -RZ, RZ, 0, 1.6e-05", 0x00010110),
-    "HFMA2.BF16_V2 R0, -RZ.H0_H0, RZ.H0_H0, -R4", "HFMA2 R0, R4.H1_H1, -R5.H0_H0, R6.H1_H0",
-    *(f"HMNMX2{t} R0, R4, R5, {p}" for t in ("", ".BF16_V2", ".NAN", ".BF16_V2.NAN") for p in ("PT", "!PT", "P0")), "VHMNMX R0, R4, R5, PT",
-    *(f"HSET2.BF.{c}.AND R0, R4, R5, PT" for c in ("EQ", "NEU", "GT", "GEU", "LT")), "HSET2.LT.AND R0, R4.H0_H0, R5, P0", "HSET2.BF.EQ.OR.BF16_V2 R0, R4, R5, P0",
-    ("HSET2.BF.EQ.AND R0, R4.H0_H0, -0.0134, -0.0134, PT", 0xA2E2A2E2), "HSET2.BM.GE.AND R0, R4, R5, PT", "HSET2.GE.XOR.FTZ R0, R4, R5, P0",
-    "HSETP2.GEU.AND P1, PT, R4.H0_H0, R5.H1_H1, PT", "HSETP2.LT.AND P1, P2, R4, R5, PT", "HSETP2.EQ.H_AND.AND P1, P2, R4, |R5|, P0",
-    "HSETP2.GT.OR.BF16_V2 P1, P2, R4, -R5, P0", "HSETP2.NAN.XOR.FTZ P1, P2, R4, R5, P0",
+    *(
+        f"{o}{t}{r} R0, R4, R5"
+        for o in ("HADD2", "HMUL2")
+        for t in ("", ".BF16_V2")
+        for r in ("", ".SAT", ".RELU", ".FTZ")
+    ),
+    "HADD2 R0, R4.H0_H0, -R5.H1_H1",
+    "HADD2.F32 R0, -RZ, R4.H0_H0",
+    "HADD2.F32 R0, -RZ, R4.H1_H1",
+    "HADD2 R0, |R4|, -|R5|",
+    "HADD2 R0, R4.H1_H0, R5",
+    ("HADD2_32I R0, R4, 1, 1", 0x3C003C00),
+    ("HMUL2 R0, R4.H0_H0, -7.6e-06, -7.6e-06", HALF),
+    "HMUL2 R4, R4, R4.H1_H1",
+    *(
+        f"HFMA2{t}{r} R0, R4, R5, R6"
+        for t in ("", ".BF16_V2", ".MMA", ".MMA.BF16_V2")
+        for r in ("", ".SAT", ".RELU", ".FTZ")
+    ),
+    ("HFMA2 R0, R4.H0_H0, -7.6e-06, -7.6e-06, R5.H0_H0", HALF),
+    ("HFMA2.BF16_V2 R0, R4, 1, 1, R5", 0x3F803F80),
+    ("HFMA2.MMA R0, -RZ, RZ, 0, 1.6e-05", 0x00010110),
+    "HFMA2.BF16_V2 R0, -RZ.H0_H0, RZ.H0_H0, -R4",
+    "HFMA2 R0, R4.H1_H1, -R5.H0_H0, R6.H1_H0",
+    *(
+        f"HMNMX2{t} R0, R4, R5, {p}"
+        for t in ("", ".BF16_V2", ".NAN", ".BF16_V2.NAN")
+        for p in ("PT", "!PT", "P0")
+    ),
+    "VHMNMX R0, R4, R5, PT",
+    *(f"HSET2.BF.{c}.AND R0, R4, R5, PT" for c in ("EQ", "NEU", "GT", "GEU", "LT")),
+    "HSET2.LT.AND R0, R4.H0_H0, R5, P0",
+    "HSET2.BF.EQ.OR.BF16_V2 R0, R4, R5, P0",
+    ("HSET2.BF.EQ.AND R0, R4.H0_H0, -0.0134, -0.0134, PT", 0xA2E2A2E2),
+    *(f"HSET2.{c}.AND R0, R4, R5, PT" for c in ("EQ", "GE", "GT", "LT")),
+    "HSET2.BM.GE.AND R0, R4, R5, PT",
+    "HSET2.GE.XOR.FTZ R0, R4, R5, P0",
+    "HSETP2.GEU.AND P1, PT, R4.H0_H0, R5.H1_H1, PT",
+    "HSETP2.LT.AND P1, P2, R4, R5, PT",
+    "HSETP2.EQ.H_AND.AND P1, P2, R4, |R5|, P0",
+    "HSETP2.GT.OR.BF16_V2 P1, P2, R4, -R5, P0",
+    "HSETP2.NAN.XOR.FTZ P1, P2, R4, R5, P0",
 ]
 FORMS = FLOAT + DOUBLE + CONVERT + HALVES
 
@@ -82,7 +168,7 @@ FORMS = FLOAT + DOUBLE + CONVERT + HALVES
 def test_form(index: int) -> None:
     opcode = opcode_of(FORMS[index], index)
 
-    @settings(deadline=None, max_examples=15, database=None, phases=[Phase.generate])
+    @settings(deadline=None, max_examples=25, database=None, phases=[Phase.generate])
     @given(st.data())
     def run(data: st.DataObject) -> None:
         check(opcode, data.draw(states(opcode)))
@@ -105,8 +191,16 @@ def within(got: int, want: int, ulps: int, absolute: float = 0.0) -> bool:
     return abs(a - b) <= max(absolute, ulps * float(np.spacing(np.float32(abs(b)))))
 
 
-MUFU = {"RCP": (1, 0.0), "RSQ": (1, 0.0), "SQRT": (1, 0.0), "EX2": (2, 0.0), "LG2": (2, 2.0**-22), "TANH": (2, 0.0),
-        "SIN": (0, 2.0**-20.9), "COS": (0, 2.0**-20.9)}
+MUFU = {
+    "RCP": (1, 0.0),
+    "RSQ": (1, 0.0),
+    "SQRT": (1, 0.0),
+    "EX2": (2, 0.0),
+    "LG2": (2, 2.0**-22),
+    "TANH": (2, 0.0),
+    "SIN": (0, 2.0**-20.9),
+    "COS": (0, 2.0**-20.9),
+}
 
 
 @pytest.mark.parametrize("word", sorted(MUFU))
@@ -119,7 +213,7 @@ def test_mufu(word: str) -> None:
             assert within(int(a), int(b), ulps, absolute), f"{opcode.text}: {a:#x} {b:#x}"
         got.register(0)[:] = want.register(0)
 
-    @settings(deadline=None, max_examples=15, database=None, phases=[Phase.generate])
+    @settings(deadline=None, max_examples=25, database=None, phases=[Phase.generate])
     @given(st.data())
     def run(data: st.DataObject) -> None:
         check(opcode, data.draw(states(opcode)), compare)
@@ -127,7 +221,13 @@ def test_mufu(word: str) -> None:
     run()
 
 
-@pytest.mark.parametrize("form", ["MUFU.RCP64H R0, R4", "MUFU.RSQ64H R0, |R4|", "MUFU.RCP64H R4, -R4"])
+MUFU64 = ["MUFU.RCP64H R0, R4", "MUFU.RSQ64H R0, |R4|", "MUFU.RCP64H R4, -R4"]
+MUFU_HALF = ["MUFU.EX2.F16 R0, R4", "MUFU.TANH.F16 R0, -R4.H1_H1", "MUFU.TANH.BF16_V2 R0, R4",
+             "MUFU.EX2.BF16 R0, |R4|"]
+MUFU_FORMS = [*(f"MUFU.{word} R0, -R4" for word in sorted(MUFU)), *MUFU64, *MUFU_HALF]
+
+
+@pytest.mark.parametrize("form", MUFU64)
 def test_mufu64(form: str) -> None:
     """The high word within one: 2^-20 relative."""
     opcode = Opcode(f"@P6 {form}")
@@ -135,10 +235,12 @@ def test_mufu64(form: str) -> None:
     def compare(opcode: Opcode, state: State, got: State, want: State) -> None:
         index = opcode.instruction.operands[0].index
         far = np.abs(got.register(index).astype(np.int64) - want.register(index).astype(np.int64)) > 1
-        assert not far.any(), f"{opcode.text}: {got.register(index)[far][0]:#x} {want.register(index)[far][0]:#x}"
+        assert not far.any(), (
+            f"{opcode.text}: {got.register(index)[far][0]:#x} {want.register(index)[far][0]:#x}"
+        )
         got.register(index)[:] = want.register(index)
 
-    @settings(deadline=None, max_examples=15, database=None, phases=[Phase.generate])
+    @settings(deadline=None, max_examples=25, database=None, phases=[Phase.generate])
     @given(st.data())
     def run(data: st.DataObject) -> None:
         check(opcode, data.draw(states(opcode)), compare)
@@ -146,7 +248,7 @@ def test_mufu64(form: str) -> None:
     run()
 
 
-@pytest.mark.parametrize("form", ["MUFU.EX2.F16 R0, R4", "MUFU.TANH.F16 R0, -R4.H1_H1", "MUFU.TANH.BF16_V2 R0, R4", "MUFU.EX2.BF16 R0, |R4|"])
+@pytest.mark.parametrize("form", MUFU_HALF)
 def test_mufu_half(form: str) -> None:
     """One unit in the last place of the half."""
     opcode = Opcode(f"@P6 {form}")
@@ -156,7 +258,7 @@ def test_mufu_half(form: str) -> None:
         assert not far.any(), f"{opcode.text}: {got.register(0)[far][0]:#x} {want.register(0)[far][0]:#x}"
         got.register(0)[:] = want.register(0)
 
-    @settings(deadline=None, max_examples=15, database=None, phases=[Phase.generate])
+    @settings(deadline=None, max_examples=25, database=None, phases=[Phase.generate])
     @given(st.data())
     def run(data: st.DataObject) -> None:
         check(opcode, data.draw(states(opcode)), compare)
@@ -170,14 +272,16 @@ def test_directed_double_extremes() -> None:
     cases = {
         ("DMUL.RZ R0, R4, R6", big, big, 0): big, ("DMUL.RM R0, R4, R6", big, big, 0): big,
         ("DMUL.RP R0, R4, R6", big, big, 0): 0x7FF0000000000000, ("DMUL.RP R0, R4, R6", tiny, tiny, 0): 1,
-        ("DMUL.RM R0, R4, R6", tiny, tiny | 1 << 63, 0): 1 | 1 << 63, ("DMUL.RZ R0, R4, R6", tiny, tiny, 0): 0,
-        ("DADD.RM R0, R4, R6", one, one | 1 << 63, 0): 1 << 63, ("DADD.RP R0, R4, R6", one, one | 1 << 63, 0): 0,
+        ("DMUL.RM R0, R4, R6", tiny, tiny | 1 << 63, 0): 1 | 1 << 63,
+        ("DMUL.RZ R0, R4, R6", tiny, tiny, 0): 0,
+        ("DADD.RM R0, R4, R6", one, one | 1 << 63, 0): 1 << 63,
+        ("DADD.RP R0, R4, R6", one, one | 1 << 63, 0): 0,
         ("DADD.RZ R0, R4, R6", big, big, 0): big, ("DFMA.RP R0, R4, R6, R8", tiny, tiny, one): one + 1,
         ("DFMA.RM R0, R4, R6, R8", tiny, tiny | 1 << 63, one): one - 1,
         ("DFMA.RM R0, R4, R6, R8", one, one, one | 1 << 63): 1 << 63,
     }
     for (text, a, b, c), want in cases.items():
-        opcode, state = Opcode(text), __import__("opcode_harness").blank()
+        opcode, state = Opcode(text), blank()
         for index, value in ((4, a), (6, b), (8, c)):
             state.register(index)[:], state.register(index + 1)[:] = value & 0xFFFFFFFF, value >> 32
         after = opcode.run(state)

@@ -35,33 +35,98 @@ SIZES = ("", ".U8", ".S8", ".U16", ".S16", ".64", ".128")
 INTEGER = ("ADD", "MIN", "MAX", "MIN.S32", "MAX.S32", "AND", "OR", "XOR", "INC", "DEC", "EXCH")
 WIDE = ("ADD.64", "MIN.64", "MAX.64", "MIN.S64", "MAX.S64", "AND.64", "OR.64", "XOR.64", "EXCH.64")
 FORMS: list[str] = [
-    *(f"LDG.E{s} R8, [R2.64+0x10]" for s in SIZES), *(f"LDG.E{s}.CONSTANT R8, desc[UR4][R2.64+-0x20]" for s in ("", ".U16", ".128")),
-    "LDG.E R8, [R2.64+UR6+0x4]", "LDG.E R8, [R2.U32+UR6+0x8]", "LDG.E R8, [UR6]", "LDG.E.64 R2, [R2.64]", "LDG.E.128 R0, [R2.64]", "LDG.E RZ, [R2.64]",
-    "LDG.E.STRONG.GPU R8, desc[UR4][R2.64]", "LDG.E.EF R8, [R2.64]", "LDG.E.LU R8, [R2.64]", "LDG.E P0, R8, [R2.64]",
-    *(f"STG.E{s} [R2.64+0x10], R8" for s in SIZES if "S" not in s), "STG.E.STRONG.SYS desc[UR4][R2.64+0x4], R8", "STG.E [R2.64], RZ", "STG.E.128 [R2.64], RZ",
+    *(f"LDG.E{s} R8, [R2.64+0x10]" for s in SIZES),
+    *(f"LDG.E{s}.CONSTANT R8, desc[UR4][R2.64+-0x20]" for s in ("", ".U16", ".128")),
+    "LDG.E R8, [R2.64+UR6+0x4]",
+    "LDG.E R8, [R2.U32+UR6+0x8]",
+    "LDG.E R8, [UR6]",
+    "LDG.E.64 R2, [R2.64]",
+    "LDG.E.128 R0, [R2.64]",
+    "LDG.E RZ, [R2.64]",
+    "LDG.E.STRONG.GPU R8, desc[UR4][R2.64]",
+    "LDG.E.EF R8, [R2.64]",
+    "LDG.E.LU R8, [R2.64]",
+    "LDG.E P0, R8, [R2.64]",
+    *(f"STG.E{s} [R2.64+0x10], R8" for s in SIZES if "S" not in s),
+    "STG.E.STRONG.SYS desc[UR4][R2.64+0x4], R8",
+    "STG.E [R2.64], RZ",
+    "STG.E.128 [R2.64], RZ",
+    "LDG.E.64.CONSTANT R8, [R2.64]",
+    "LDG.E.STRONG.SM R8, [R2.64]",
+    "LDG.E.STRONG.SYS R8, [R2.64]",
+    "STG.E.STRONG.GPU [R2.64], R8",
+    "STG.E.STRONG.SM [R2.64], R8",
+    "ULDC R8, c[0x3][R2]",
     "STG.E.EF desc[UR4][R2.64], R3",
-    *(f"LDS{s} R8, [R2+-0x20]" for s in SIZES), "LDS R8, [R2.X4+0x10]", "LDS.U8 R8, [UR6+0x10]", "LDS R8, [R2+UR6]", "LDS.U8 R8, [0x10]", "LDS.128 R0, [R2]",
-    *(f"STS{s} [R2+0x100], R8" for s in SIZES if "S" not in s), "STS.U8 [UR6+0x10], R8", "STS [R2.X8], R8",
-    *(f"LDL{s} R8, [R2+0x10]" for s in SIZES), "LDL.LU R8, [R2]", *(f"STL{s} [R2+0x10], R8" for s in SIZES if "S" not in s),
-    "LD.E R8, [R2.64]", "LD.E.64 R8, desc[UR4][R2.64]", "LD.E.U8 R8, [R2.64+0x1]", "ST.E [R2.64], R8", "ST.E.128 desc[UR4][R2.64], R8",
-    "LDC R8, c[0x2][R2+0x2c]", "LDC.64 R8, c[0x3][R2]", "LDC.U8 R8, c[0x3][R2]", "LDC.S16 R8, c[0x3][R2]", "LDC.128 R8, c[0x3][R2]",
+    *(f"LDS{s} R8, [R2+-0x20]" for s in SIZES),
+    "LDS R8, [R2.X4+0x10]",
+    "LDS.U8 R8, [UR6+0x10]",
+    "LDS R8, [R2+UR6]",
+    "LDS.U8 R8, [0x10]",
+    "LDS.128 R0, [R2]",
+    *(f"STS{s} [R2+0x100], R8" for s in SIZES if "S" not in s),
+    "STS.U8 [UR6+0x10], R8",
+    "STS [R2.X8], R8",
+    *(f"LDL{s} R8, [R2+0x10]" for s in SIZES),
+    "LDL.LU R8, [R2]",
+    *(f"STL{s} [R2+0x10], R8" for s in SIZES if "S" not in s),
+    "LD.E R8, [R2.64]",
+    "LD.E.64 R8, desc[UR4][R2.64]",
+    "LD.E.U8 R8, [R2.64+0x1]",
+    "ST.E [R2.64], R8",
+    "ST.E.128 desc[UR4][R2.64], R8",
+    "LDC R8, c[0x2][R2+0x2c]",
+    "LDC.64 R8, c[0x3][R2]",
+    "LDC.U8 R8, c[0x3][R2]",
+    "LDC.S16 R8, c[0x3][R2]",
+    "LDC.128 R8, c[0x3][R2]",
     *(f"QSPC.E.{w} P0, RZ, [R2]" for w in "SGL"),
-    *(f"ATOMG.E.{w}.STRONG.GPU PT, R8, [R2.64], R10" for w in INTEGER + WIDE), "ATOMG.E.ADD.STRONG.GPU P0, RZ, desc[UR4][R2.64+0x8], R10",
-    "ATOMG.E.CAS.STRONG.GPU PT, R8, [R2], R10, R11", "ATOMG.E.CAS.64.STRONG.GPU PT, R10, [R2], R8, R10",
-    *(f"ATOMG.E.ADD.{t}.STRONG.GPU PT, R8, [R2.64], R10" for t in ("F32.FTZ.RN", "F64.RN", "F16x2.RN", "BF16x2.RN")),
-    "ATOM.E.ADD.F16x2.RN.STRONG.GPU P0, RZ, [R2.64], R10", "ATOM.E.ADD.STRONG.GPU P0, R8, [R2.64], R10", "ATOM.E.CAS.64.STRONG.GPU PT, R8, [R2], R10, R12",
-    *(f"ATOMS.{w} R8, [R2+0x4], R10" for w in INTEGER), "ATOMS.ADD RZ, [RZ], R10", "ATOMS.ADD RZ, [UR6], R10", "ATOMS.INC RZ, [0x14], R10",
+    *(f"ATOMG.E.{w}.STRONG.GPU PT, R8, [R2.64], R10" for w in INTEGER + WIDE),
+    "ATOMG.E.ADD.STRONG.GPU P0, RZ, desc[UR4][R2.64+0x8], R10",
+    "ATOMG.E.CAS.STRONG.GPU PT, R8, [R2], R10, R11",
+    "ATOMG.E.CAS.64.STRONG.GPU PT, R10, [R2], R8, R10",
+    *(
+        f"ATOMG.E.ADD.{t}.STRONG.GPU PT, R8, [R2.64], R10"
+        for t in ("F32.FTZ.RN", "F64.RN", "F16x2.RN", "BF16x2.RN")
+    ),
+    "ATOM.E.ADD.BF16x2.RN.STRONG.GPU P0, RZ, [R2.64], R10",
+    "ATOM.E.ADD.F16x2.RN.STRONG.GPU P0, RZ, [R2.64], R10",
+    "ATOM.E.ADD.STRONG.GPU P0, R8, [R2.64], R10",
+    "ATOM.E.CAS.64.STRONG.GPU PT, R8, [R2], R10, R12",
+    *(f"ATOMS.{w} R8, [R2+0x4], R10" for w in INTEGER),
+    "ATOMS.ADD RZ, [RZ], R10",
+    "ATOMS.ADD RZ, [UR6], R10",
+    "ATOMS.INC RZ, [0x14], R10",
     "ATOMS.ADD.64 R8, [R2], R10",
-    "ATOMS.CAS R8, [R2], R10, R11", "ATOMS.CAS.64 R8, [R2], R10, R12", "ATOMS.CAST.SPIN R10, [R2], R8, R10", "ATOMS.CAST.SPIN.64 R10, [R2], R8, R10",
-    "ATOMS.POPC.INC.32 RZ, [R2+URZ]", "ATOMS.EXCH.64 R8, [R2], R10",
-    *(f"{o}.E.{w}.STRONG.GPU {d}[R2.64+0x8], R10" for o, d in (("RED", ""), ("REDG", "desc[UR4]"))
-      for w in (*INTEGER[:-1], *WIDE[:-1], "ADD.F32.FTZ.RN", "ADD.F64.RN", "ADD.F16x2.RN")),
-    *(f"LDSM.16.{m}{n} R8, [R2+0x20]" for m in ("M88", "MT88") for n in ("", ".2", ".4")), "LDSM.16.M88.4 R0, [R2]", "LDSM.16.MT88.2 R8, [R2+UR6]",
+    "ATOMS.CAS R8, [R2], R10, R11",
+    "ATOMS.CAS.64 R8, [R2], R10, R12",
+    "ATOMS.CAST.SPIN R10, [R2], R8, R10",
+    "ATOMS.CAST.SPIN.64 R10, [R2], R8, R10",
+    "ATOMS.POPC.INC.32 RZ, [R2+URZ]",
+    "ATOMS.EXCH.64 R8, [R2], R10",
+    *(
+        f"{o}.E.{w}.STRONG.GPU {d}[R2.64+0x8], R10"
+        for o, d in (("RED", ""), ("REDG", "desc[UR4]"))
+        for w in (*INTEGER[:-1], *WIDE[:-1], "ADD.F32.FTZ.RN", "ADD.F64.RN", "ADD.F16x2.RN")
+    ),
+    *(f"LDSM.16.{m}{n} R8, [R2+0x20]" for m in ("M88", "MT88") for n in ("", ".2", ".4")),
+    "LDSM.16.M88.4 R0, [R2]",
+    "LDSM.16.MT88.2 R8, [R2+UR6]",
     *(f"STSM.16.{m}{n} [R2+0x20], R8" for m in ("M88", "MT88") for n in ("", ".2", ".4")),
-    "LDGSTS.E [R4], [R2.64]", "LDGSTS.E [R4][R2.64]", "LDGSTS.E.64 [R4+0x8], desc[UR10][R2.64+0x8]", "LDGSTS.E.BYPASS.128 [R4], desc[UR12][R2.64]",
-    "LDGSTS.E.BYPASS.128.ZFILL [R4+0x1000], desc[UR10][R2.64+0xc]", "LDGSTS.E.128 [R4], [R2.64], P1", "LDGSTS.E.BYPASS.128 [R4], [R2.64], !P1",
+    "LDGSTS.E [R4], [R2.64]",
+    "LDGSTS.E [R4][R2.64]",
+    "LDGSTS.E.64 [R4+0x8], desc[UR10][R2.64+0x8]",
+    "LDGSTS.E.BYPASS.128 [R4], desc[UR12][R2.64]",
+    "LDGSTS.E.BYPASS.128.ZFILL [R4+0x1000], desc[UR10][R2.64+0xc]",
+    "LDGSTS.E.128 [R4], [R2.64], P1",
+    "LDGSTS.E.BYPASS.128 [R4], [R2.64], !P1",
 ]
-WINDOWS = {"global": (GLOBAL, GLOBAL_BYTES), "shared": (0, SHARED_BYTES), "local": (0, LOCAL_BYTES), "const": (0, CONST_BYTES)}
+WINDOWS = {
+    "global": (GLOBAL, GLOBAL_BYTES),
+    "shared": (0, SHARED_BYTES),
+    "local": (0, LOCAL_BYTES),
+    "const": (0, CONST_BYTES),
+}
 
 
 def atomic(opcode: Opcode) -> bool:
@@ -72,7 +137,13 @@ def width(opcode: Opcode) -> int:
     if opcode.row.name in ("LDSM", "STSM"):
         return 16
     modifiers = opcode.instruction.modifiers
-    return 8 if atomic(opcode) and {"S64", "F64", "64"} & set(modifiers) else 4 if atomic(opcode) else access_bytes(modifiers)
+    return (
+        8
+        if atomic(opcode) and {"S64", "F64", "64"} & set(modifiers)
+        else 4
+        if atomic(opcode)
+        else access_bytes(modifiers)
+    )
 
 
 def place(state: State, opcode: Opcode, number: int, o: Operand, wanted: np.ndarray) -> np.ndarray:
@@ -101,7 +172,11 @@ def addresses(opcode: Opcode, space: str, random: np.random.Generator, number: i
     n = width(opcode)
     if space == "generic":
         lanes = random.integers(0, 3, 32)
-        slot = random.permutation(LOCAL_BYTES // n)[:16].repeat(2) if LOCAL_BYTES // n < 32 else random.permutation(LOCAL_BYTES // n)[:32]
+        slot = (
+            random.permutation(LOCAL_BYTES // n)[:16].repeat(2)
+            if LOCAL_BYTES // n < 32
+            else random.permutation(LOCAL_BYTES // n)[:32]
+        )
         if LOCAL_BYTES // n < 32:  # too few places for distinct ones: two lanes a place, in different spaces
             lanes[::2], lanes[1::2] = 0, 1
         return np.choose(lanes, [GLOBAL, SHARED, LOCAL]) + slot * n
@@ -125,23 +200,35 @@ def fill(opcode: Opcode, state: State, random: np.random.Generator) -> None:
 
     def some(count: int) -> np.ndarray:
         noise = random.integers(0, 1 << 32, count, dtype=np.uint64)
-        return np.where(random.random(count) < 0.8, np.array(table, np.uint64)[random.integers(0, len(table), count)], noise)
+        return np.where(
+            random.random(count) < 0.8,
+            np.array(table, np.uint64)[random.integers(0, len(table), count)],
+            noise,
+        )
 
     for token, o, words in opcode.sources:
         if token == "data" and o is not None and o.kind == "R" and o.index != 255:
             values = some(32)
             for k in range(words):
-                row_of(state, o, k)[:] = (values >> np.uint64(32 * (k % 2)) & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+                row_of(state, o, k)[:] = (values >> np.uint64(32 * (k % 2)) & np.uint64(0xFFFFFFFF)).astype(
+                    np.uint32
+                )
     for name in ("global", "shared"):
         state.memory[name][:512] = some(512 // kind().nbytes).astype(kind).view(np.uint8)
-    state.memory["local"][:] = some(32 * LOCAL_BYTES // kind().nbytes).astype(kind).view(np.uint8).reshape(32, -1)
+    state.memory["local"][:] = (
+        some(32 * LOCAL_BYTES // kind().nbytes).astype(kind).view(np.uint8).reshape(32, -1)
+    )
 
 
 @pytest.mark.parametrize("index", range(len(FORMS)), ids=lambda i: name_of(FORMS[i]))
 def test_form(index: int) -> None:
     opcode = opcode_of(FORMS[index], index)
     name = opcode.row.name
-    spaces = ["shared", "global"] if name == "LDGSTS" else [SPACE.get(name, "generic" if name == "QSPC" else "shared")]
+    spaces = (
+        ["shared", "global"]
+        if name == "LDGSTS"
+        else [SPACE.get(name, "generic" if name == "QSPC" else "shared")]
+    )
 
     @settings(deadline=None, max_examples=12, database=None, phases=[Phase.generate])
     @given(st.data(), st.integers(0, 1 << 30))

@@ -356,7 +356,7 @@ def test_wrong_input_is_one_clear_sentence(
 def test_listing_by_hand() -> None:
     kernel = program.load(DATA / "l04.cubin")["l04_ptr"]
     text = render_sass(kernel)
-    assert "14 registers, 0 B static shared, 16 B stack frame" in text
+    assert "14 registers, 0 B shared, 16 B frame" in text
     # words 0x50 and 0x90 of the file, control fields worked out by hand from bits 105-124
     assert "   0x50    5 |     6 y - - .1.... ...   | IMAD.WIDE.U32 R4, R9, 0x10, R4\n" in text
     assert "   0x60    6 |     1 - 2 - ...... ...   | LDG.E.128 R4, desc[UR4][R4.64]\n" in text

@@ -27,9 +27,13 @@ BOUNDED = {"MUFU"}
 UNORDERED = {"RED", "REDG", "ATOM", "ATOMG", "ATOMS"}
 
 
+#: Launches with known peculiarities.
+PECULIAR = {"s05:s05": "the kernel reads shared memory it never wrote: the card shows what lay there"}
+
+
 def why_not(row: Row) -> str:
     """The known reason for which a launch may differ, or an empty text."""
-    reasons = []
+    reasons = [PECULIAR[row.id]] if row.id in PECULIAR else []
     instructions = row.module[row.entry].instructions
     if any(i.opcode in BOUNDED for i in instructions):
         reasons.append("MUFU results are within their stated bound, not exact")

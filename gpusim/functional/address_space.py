@@ -29,7 +29,7 @@ SHARED_WINDOW_SIZE = 1 << 24
 LOCAL_WINDOW_SIZE = 1 << 24
 ALIGN, GAP = 512, 32 << 20
 
-ENV_BLOCK, ENV_GRID, ENV_LOCAL_WINDOW, ENV_STACK = 0x0, 0xC, 0x20, 0x28
+ENV_BLOCK, ENV_GRID, ENV_SHARED_WINDOW, ENV_LOCAL_WINDOW, ENV_STACK = 0x0, 0xC, 0x18, 0x20, 0x28
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +157,7 @@ class AddressSpace:
         zero = bytearray(-(-size // 16) * 16)
         struct.pack_into("<3I", zero, ENV_BLOCK, *launch.block)
         struct.pack_into("<3I", zero, ENV_GRID, *launch.grid)
+        struct.pack_into("<Q", zero, ENV_SHARED_WINDOW, SHARED_WINDOW)
         struct.pack_into("<Q", zero, ENV_LOCAL_WINDOW, LOCAL_WINDOW)
         struct.pack_into("<I", zero, ENV_STACK, local_bytes)
         self._parameters(zero)

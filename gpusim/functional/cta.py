@@ -36,7 +36,8 @@ SLOT_COLUMNS = 8
 Q_WORDS = 16
 
 # progress of a worker (int64 vector)
-M_NEXT, M_ISSUED, M_SLOT, M_FINISHED, M_IDLE, M_WARP = range(6)
+# M_USED: what the warp that filled the event buffer had issued of its quantum, so that draining changes no order
+M_NEXT, M_ISSUED, M_SLOT, M_FINISHED, M_IDLE, M_WARP, M_USED = range(7)
 M_WORDS = 8
 
 STATE = 8 * L.W_STATE
@@ -165,14 +166,16 @@ def run_slot(slots, s, q, counts, context, progress):  # type: ignore[no-untyped
         w = slots[s, SLOT_WARPS] + k * q[Q_WARP_BYTES]
         if load64(w + STATE) != L.S_READY:
             continue
-        status, issued = run_warp(w, q[Q_OPS], q[Q_N_OPS], counts, q[Q_QUANTUM], context)
+        status, issued = run_warp(w, q[Q_OPS], q[Q_N_OPS], counts, q[Q_QUANTUM] - progress[M_USED], context)
         progress[M_ISSUED] += issued
         progress[M_IDLE] += issued
         store64(context + 8 * L.C_CLOCK, progress[M_ISSUED])
         moved = moved or issued > 0
         if status == L.R_EVENTS_FULL:
             progress[M_WARP] = k
+            progress[M_USED] += issued
             return status
+        progress[M_USED] = 0
         if status != L.R_QUANTUM and status != L.R_DONE:
             store64(context + 8 * L.C_ERROR_WARP, w)
             return status

@@ -1,11 +1,12 @@
 """References of the opcode table: what each data row computes, written a second time from the standards.
 
-The rows of ``rows_*`` are LLVM vector code; these are Python integers and fractions, one lane at a time, so a
-mistake in one is unlikely to be in the other.  ``REFERENCE[row name]`` is a function ``(call, *sources)`` that
-returns one array of 32 values for each destination (None: not written; extra ones are dropped).  Sources are raw:
-uint32 or uint64 bits as the register holds them, bool for predicates, an int or str where the form says imm or
-word, a list of arrays for ``data``, byte addresses for ``mem``, None for a missing operand.  The
-reference applies ``-``, ``~``, ``!`` and ``|x|`` itself, from ``call.flags``.
+The rows of ``rows_*`` are LLVM vector code; these are Python integers and fractions, one lane at a time,
+so a mistake in one is unlikely to be in the other.  ``REFERENCE[row name]`` is a function
+``(call, *sources)`` that returns one array of 32 values for each destination (None: not written; extra
+ones are dropped).  Sources are raw: uint32 or uint64 bits as the register holds them, bool for
+predicates, an int or str where the form says imm or word, a list of arrays for ``data``, byte addresses
+for ``mem``, None for a missing operand.  The reference applies ``-``, ``~``, ``!`` and ``|x|`` itself,
+from ``call.flags``.
 
 Sources: PTX ISA 9.0 (each function names its instruction where that is not plain), IEEE 754-2019.
 Left out: control rows, whose result is the path a program takes.
@@ -30,10 +31,11 @@ M64 = 0xFFFFFFFFFFFFFFFF
 class Call:
     """One executed instruction as a reference sees it.
 
-    exec: lanes that take effect (active and guard true); active: lanes of the current group; flags: one entry a
-    source; predicates, uniform_predicates: bool[7][32]; memory: bytes of "global", "shared", "local" (bool: [32][n]) and
-    "const"; special: rows by register name; state: barrier result and the like. References of
-    storing rows change ``memory`` and ``predicates`` in place.
+    exec: lanes that take effect (active and guard true); active: lanes of the current group; flags: one
+    entry a source; predicates, uniform_predicates: bool[7][32]; memory: bytes of "global", "shared", "const"
+    and (a row a lane) "local"; windows: base and size of the spaces in generic addresses; special: rows by
+    register name; state: the barrier result. References of storing rows change ``memory`` in place, R2P
+    ``predicates``.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """References of conversions, the multi-function unit and packed halves.
 
-Conversions and half arithmetic are exact, then rounded once (``reference_float``).  Functions of the multi-function
-unit come from ``math`` in double precision, far inside the bounds their rows state.
+Conversions and half arithmetic are exact, then rounded once (``reference_float``).  Functions of the
+multi-function unit come from ``math`` in double precision, far inside the bounds their rows state.
 
 Sources: PTX ISA 9.0 (cvt, half-precision instructions, the .approx functions), IEEE 754-2019.
 """
@@ -140,7 +140,7 @@ def frnd_f64(call: Call, a: int) -> Any:
 
 
 def carried_nan(source: Format, target: Format, bits: int) -> int:
-    """Conversions from and to fp64 keep a NaN's sign and leading payload, quiet (measured); 0 if it is a number."""
+    """Conversions from and to fp64 keep a NaN's sign and leading payload (measured); 0 for numbers."""
     if not decode(source, bits).nan:
         return 0
     payload = bits & ((1 << source.fraction) - 1)
@@ -194,7 +194,7 @@ def f2ip(call: Call, a: int, b: int, c: int) -> Any:
     return (c & 0xFFFF) << 16 | high << 8 | low
 
 
-# --- multi-function unit: the double nearest to the true value, for the test to compare within the row's bound
+# --- multi-function unit: the nearest value, for the test to compare within the row's bound
 
 
 def _double(value: float) -> Real:
@@ -312,7 +312,8 @@ def hadd2(call: Call, a: int, b: int) -> Any:
 
 @lanewise("HMUL2", "raw")
 def hmul2(call: Call, a: int, b: int) -> Any:
-    return _packed(call, *(multiply(x, y) for x, y in zip(_halves(call, 0, a), _halves(call, 1, b), strict=True)))
+    low, high = (multiply(x, y) for x, y in zip(_halves(call, 0, a), _halves(call, 1, b), strict=True))
+    return _packed(call, low, high)
 
 
 @lanewise("HFMA2", "raw")

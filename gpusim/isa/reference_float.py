@@ -1,7 +1,7 @@
 """References of floating-point rows: exact rational arithmetic, rounded once.
 
-A finite number is a sign and a :class:`fractions.Fraction`; every sum, product and conversion is exact and then
-rounded to its format in the mode the instruction names.
+A finite number is a sign and a :class:`fractions.Fraction`; every sum, product and conversion is exact and
+then rounded to its format in the mode the instruction names.
 
 Sources: IEEE 754-2019 (rounding, zeros), PTX ISA 9.0 (FTZ, SAT, canonical NaN, min, setp).
 """
@@ -202,11 +202,12 @@ def fmul(call: Call, a: int, b: int) -> Any:
 
 @lanewise("FFMA FFMA32I", "float")
 def ffma(call: Call, a: int, b: int, c: int) -> Any:
-    return write(call, F32, fma(*read(call, F32, a, b, c), mode_of(call)), mode_of(call))
+    x, y, z = read(call, F32, a, b, c)
+    return write(call, F32, fma(x, y, z, mode_of(call)), mode_of(call))
 
 
 def write64(r: Real, mode: str, *operands: int) -> int:
-    """fp64 bits; a NaN operand goes through, made quiet, the first of ``operands`` first (measured on an H200)."""
+    """fp64 bits; the first NaN of ``operands`` goes through, made quiet (measured on an H200)."""
     for bits in operands:
         if decode(F64, bits).nan:
             return bits | 1 << 51

@@ -13,7 +13,7 @@ from gpusim.isa.reference import M32, M64, Call, clamp, combine, lanewise, limit
 
 
 def _sum(call: Call, terms: list[tuple[int, int]], carries: tuple[Any, ...]) -> tuple[int, bool, bool]:
-    """32-bit sum and carries of (value, position): a negated term v adds 2^32 - v, or its complement with X."""
+    """32-bit sum and carries of (source, value): a negated v adds 2^32 - v, with X its complement."""
     total = 0
     for k, v in terms:
         f = call.flags[k]

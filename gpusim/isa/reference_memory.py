@@ -113,8 +113,9 @@ def _updated(call: Call, old: int, operand: int, other: int, n: int) -> int:
         pick = min if word == "MIN" else max
         return pick(old, operand, key=lambda v: signed(v, bits) if call.first("S32", "S64") else v)
     return {
-        "POPC": old + 1, "ADD": old + operand, "AND": old & operand, "OR": old | operand, "XOR": old ^ operand,
-        "EXCH": operand, "INC": 0 if old >= operand else old + 1,
+        "POPC": old + 1, "ADD": old + operand, "EXCH": operand,
+        "AND": old & operand, "OR": old | operand, "XOR": old ^ operand,
+        "INC": 0 if old >= operand else old + 1,
         "DEC": operand if old == 0 or old > operand else old - 1,
         "CAS": other if old == operand else old, "CAST": other if old == operand else old,
     }[word]
@@ -187,7 +188,7 @@ def stsm(call: Call, at: np.ndarray, data: Words) -> Any:
 
 @reference("LDGSTS")
 def ldgsts(call: Call, to: np.ndarray, source: np.ndarray, p: np.ndarray | None) -> Any:
-    """cp.async: zeros where p is false; ZFILL: the low bits of the source address count the zero bytes at the end."""
+    """cp.async: zeros where p is false; ZFILL: the low address bits count the zero bytes at the end."""
     n = access_bytes(call.words)
     for lane in _lanes(call):
         address = int(source[lane])

@@ -1,8 +1,8 @@
 """References of warp, special-register and tensor-core rows, on whole arrays of lanes.
 
-Matrix fragments are put together into matrices by the formulas of PTX ISA 9.0 (mma fragments), multiplied, and taken apart
-again.  Tensor-core sums in floating point are exact here (``math.fsum``) and rounded once: the test
-compares within the bound of the row.
+Matrix fragments are put together into matrices by the formulas of PTX ISA 9.0 (mma fragments), multiplied,
+and taken apart again.  Tensor-core sums in floating point are exact here and rounded once: the test
+compares within a bound.
 
 Sources: PTX ISA 9.0, shfl, vote, match, redux, activemask, elect, mma, movmatrix.
 """
@@ -99,7 +99,8 @@ def redux(call: Call, a: np.ndarray) -> Any:
     chosen = [signed(v) if "S32" in call else v for v, takes in zip(values, call.exec, strict=True) if takes]
     word = call.first("SUM", "OR", "XOR", "AND", "MIN", "MAX", default="AND")
     fold: dict[str, Callable[[int, int], int]] = {
-        "SUM": operator.add, "OR": operator.or_, "XOR": operator.xor, "AND": operator.and_, "MIN": min, "MAX": max}
+        "SUM": operator.add, "OR": operator.or_, "XOR": operator.xor, "AND": operator.and_,
+        "MIN": min, "MAX": max}
     return (_all(functools.reduce(fold[word], chosen) & M32 if chosen else 0),)
 
 
@@ -124,12 +125,12 @@ def b2r(call: Call) -> Any:
 def fswzadd(call: Call, a: np.ndarray, b: np.ndarray, pattern: str) -> Any:
     """By place in the quad: P a + b, N b - a, Z b, another letter a - b."""
     left, right, _ = columns(call, (a, b, pattern), "float")
-    one = finite(1)
+    one, minus = finite(1), finite(-1)
     out = []
     for lane in range(LANES):
         x, y, letter = decode(F32, left[lane]), decode(F32, right[lane]), pattern[lane % 4]
-        minus = finite(-1)
-        r = y if letter == "Z" else fma(minus, x, y) if letter == "N" else fma(one if letter == "P" else minus, y, x)
+        r = fma(minus, x, y) if letter == "N" else fma(one if letter == "P" else minus, y, x)
+        r = y if letter == "Z" else r
         out.append(encode(F32, r))
     return (np.array(out, np.uint64),)
 
@@ -140,7 +141,8 @@ def fswzadd(call: Call, a: np.ndarray, b: np.ndarray, pattern: str) -> Any:
 def _elements(words: Words, per_word: int) -> list[list[int]]:
     """[element i][lane]: registers in order, low bits first."""
     bits = 32 // per_word
-    return [[int(w) >> (bits * s) & ((1 << bits) - 1) for w in word] for word in words for s in range(per_word)]
+    mask = (1 << bits) - 1
+    return [[int(w) >> (bits * s) & mask for w in word] for word in words for s in range(per_word)]
 
 
 def _place_a(i: int, g: int, t: int, m: int, per_word: int) -> tuple[int, int]:
@@ -150,7 +152,10 @@ def _place_a(i: int, g: int, t: int, m: int, per_word: int) -> tuple[int, int]:
     return row, (block // (m // 8)) * 4 * per_word + t * per_word + inside
 
 
-def _fragments(m: int, k: int, per_word: int, a: Words, b: Words, read: Callable[[int, bool], Any]) -> tuple[Any, Any]:
+def _fragments(
+    m: int, k: int, per_word: int, a: Words, b: Words, read: Callable[[int, bool], Any]
+) -> tuple[Any, Any]:
+    """Matrices A (m x k) and B (k x 8); ``read`` turns the bits of an element (of B?) into a number."""
     left: list[list[Any]] = [[None] * k for _ in range(m)]
     right: list[list[Any]] = [[None] * 8 for _ in range(k)]
     for i, lanes in enumerate(_elements(a, per_word)):
@@ -213,7 +218,11 @@ def imma(call: Call, a: Words, b: Words, c: Words) -> Any:
     kinds = [w for w in call.words if w in ("S8", "U8")]
     m = 8 if "8816" in call.words else 16
     k = 32 if "16832" in call.words else 16
-    left, right = _fragments(m, k, 4, a, b, lambda bits, is_b: signed(bits, 8) if kinds[is_b] == "S8" else bits)
+
+    def read(bits: int, is_b: bool) -> int:
+        return signed(bits, 8) if kinds[is_b] == "S8" else bits
+
+    left, right = _fragments(m, k, 4, a, b, read)
 
     def value(i: int, lane: int, row: int, column: int) -> int:
         total = sum(left[row][j] * right[j][column] for j in range(k)) + signed(int(c[i][lane]))
