@@ -1,7 +1,8 @@
 """How fast kernels run: warp instructions a second, cold starts, memory.
 
-Prints a table; asserts nothing.  Rates are of one core (``jobs=1``) on the A5 kernel (2-D register tile), with
-numpy's 32-wide fp32 multiply-adds on arrays that stay in the L1 cache, measured in the same run, as the yardstick.
+Prints a table; asserts nothing.  Rates are of one core (``jobs=1``) on the A5 kernel (2-D register tile),
+with numpy's 32-wide fp32 multiply-adds on arrays that stay in the L1 cache, measured in the same run, as the
+yardstick.
 Cold times are of whole processes with warm caches (compiled kernels and handlers on disk).
 
     python benchmarks/bench_execute.py [--cold]
@@ -33,10 +34,12 @@ row = kernels.get(sys.argv[1])
 size = next(s for s in row.sizes if s["name"] == sys.argv[2])
 launch = row.launch(size)
 module = compile(row.path, arch="sm_90", options=row.options, include_dirs=(row.path.parent,))
-result = simulate(module[row.entry], launch.grid, launch.block, launch.args, dynamic_shared=launch.dynamic_shared)
+result = simulate(module[row.entry], launch.grid, launch.block, launch.args,
+                  dynamic_shared=launch.dynamic_shared)
 seconds = time.perf_counter() - start
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-print(f"{seconds:6.2f} s  {peak:6.0f} MiB  {result.coverage.ctas_executed} of {result.coverage.ctas_total} CTAs")
+c = result.coverage
+print(f"{seconds:6.2f} s  {peak:6.0f} MiB  {c.ctas_executed} of {c.ctas_total} CTAs")
 """
 
 
@@ -86,10 +89,15 @@ def main() -> None:
         for traced in (False, True):
             rate, count = execution_rate(name, traced)
             what = "events and counters" if traced else "functional only"
-            print(f"{name}, {what:22s} {count:>12,} inst  {rate / 1e6:7.1f} M/s  {rate / yardstick:5.2f} x numpy")
+            print(
+                f"{name}, {what:22s} {count:>12,} inst  {rate / 1e6:7.1f} M/s  "
+                f"{rate / yardstick:5.2f} x numpy"
+            )
     if "--cold" in sys.argv:
         for name, size in (("E1", "large"), ("A1", "large"), ("A5", "large"), ("A9-async", "large")):
-            answer = subprocess.run([sys.executable, "-c", COLD, name, size], capture_output=True, text=True, check=True)
+            answer = subprocess.run(
+                [sys.executable, "-c", COLD, name, size], capture_output=True, text=True, check=True
+            )
             print(f"cold process, {name:9s} {size}: {answer.stdout.strip()}")
 
 

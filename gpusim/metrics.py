@@ -126,7 +126,7 @@ DEFINITIONS = _definitions()
 def evaluate(classes: list[str], counts: np.ndarray, counters: np.ndarray) -> dict[str, int]:
     """Every definition over a launch.
 
-    classes: of each instruction; counts: int64[n][2]; counters: int64[n][len(Counter)].
+    classes: of each instruction; counts: int64[n][4] (executions, lanes, and the same of replays); counters: int64[n][len(Counter)].
     """
     names = np.array(classes)
     out: dict[str, int] = {}
@@ -134,10 +134,10 @@ def evaluate(classes: list[str], counts: np.ndarray, counters: np.ndarray) -> di
         if d.column == "excessive":
             out[d.name] = out["memory_l1_wavefronts_shared"] - out["memory_l1_wavefronts_shared_ideal"]
             continue
-        if d.column == INST:
-            column = counts[:, 0]
-        elif d.column == THREADS:
-            column = counts[:, 1]
+        if d.column in (INST, THREADS):
+            k = (INST, THREADS).index(str(d.column))
+            # smsp__ counters see every issue, the source page only the first of an instruction
+            column = counts[:, k] + (counts[:, 2 + k] if d.name.startswith("smsp__") else 0)
         else:
             column = counters[:, int(d.column)]
         chosen = column if not d.classes else column[np.isin(names, d.classes)]

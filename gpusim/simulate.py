@@ -23,6 +23,7 @@ from gpusim.errors import InputError, LaunchError
 from gpusim.events import Flag, Kind
 from gpusim.functional import grid
 from gpusim.functional.image import Image, build
+from gpusim.isa.instruction import Instruction
 from gpusim.isa.rows_memory import event_flags, nbytes_of
 from gpusim.isa.table import Mods
 from gpusim.launch import Launch, dim3, materialise
@@ -233,7 +234,7 @@ def _count(execution: grid.Execution, geometry: tuple[SharedGeometry, GlobalGeom
         def step(finished: int) -> None:
             nonlocal done
             done += finished
-            if progress is not None:
+            if progress is not None and len(ctas) > 1:
                 progress(done, len(ctas), f"CTAs of {execution.image.kernel.display_name}")
 
         before = execution.counts.copy()
@@ -253,14 +254,16 @@ def _count(execution: grid.Execution, geometry: tuple[SharedGeometry, GlobalGeom
     executed: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     # the first CTA of each class tells what the launch costs
     firsts = [samples[0] for _, samples in chosen]
-    for cta in firsts:
+    for i, cta in enumerate(firsts):
         executed[cta] = whole([cta])
+        if progress is not None:
+            progress(i + 1, len(firsts), f"first CTAs of {execution.image.kernel.display_name}")
     cost = sum(int(executed[samples[0]][0][:, 0].sum()) * len(members) for members, samples in chosen)
     if cost <= FULL_LIMIT:
         taken = set(firsts)
         rest = whole([cta for cta in range(total) if cta not in taken])
         parts = [*executed.values(), rest]
-        return (sum((p[0] for p in parts), np.zeros((n, 2), np.int64)),
+        return (sum((p[0] for p in parts), np.zeros((n, 4), np.int64)),
                 sum((p[1] for p in parts), np.zeros((n, len(Counter)), np.int64)),
                 Coverage(total, total, False, "every CTA was executed"))
     left = [cta for _, samples in chosen for cta in samples[1:]]
@@ -268,7 +271,7 @@ def _count(execution: grid.Execution, geometry: tuple[SharedGeometry, GlobalGeom
         executed[cta] = whole([cta])
         if progress is not None:
             progress(i + 1, len(left), f"sampled CTAs of {execution.image.kernel.display_name}")
-    counts, counters = np.zeros((n, 2), np.int64), np.zeros((n, len(Counter)), np.int64)
+    counts, counters = np.zeros((n, 4), np.int64), np.zeros((n, len(Counter)), np.int64)
     alike = True
     for members, samples in chosen:
         parts = [executed[cta] for cta in samples]
@@ -315,6 +318,22 @@ def _choose(members: np.ndarray) -> list[int]:
     return [int(members[p]) for p in places]
 
 
+RED_ROUNDS = (
+    "how lanes that meet at one address are split into rounds is known for regular patterns only (1-2 % off)"
+)
+WAITING = (
+    "a loop that waits or retries runs as often as timing has it: counts vary from run to run on hardware too"
+)
+
+
+def _waits(instruction: Instruction) -> bool:
+    """Atomics and strong loads that code usually retries or polls."""
+    words = instruction.modifiers
+    if instruction.opcode in ("ATOM", "ATOMG", "ATOMS"):
+        return any(w in words for w in ("CAS", "CAST", "EXCH"))
+    return instruction.opcode in ("LD", "LDG") and "STRONG" in words and ("GPU" in words or "SYS" in words)
+
+
 def _doubts(kernel: Kernel, counts: np.ndarray) -> tuple[set[str], list[dict[str, str]]]:
     """Metrics whose rule is not settled for instructions this launch executed, and why."""
     doubtful: set[str] = set()
@@ -343,7 +362,13 @@ def _doubts(kernel: Kernel, counts: np.ndarray) -> tuple[set[str], list[dict[str
                 shared.unsettled(kind, flags, width),
                 ("wavefronts_shared", "wavefronts_mem_shared"),
             ),
-            (class_ in names.GLOBAL, coalescer.unsettled(kind, width), ("sectors", "tag_requests")),
+            (
+                class_ in names.GLOBAL and class_ != "global_red",
+                coalescer.unsettled(kind, width),
+                ("sectors", "tag_requests"),
+            ),
+            (class_ == "global_red", RED_ROUNDS, ("t_sectors",)),
+            (_waits(instruction), WAITING, ("",)),
             (
                 generic,
                 "generic accesses have not been measured",
@@ -351,10 +376,14 @@ def _doubts(kernel: Kernel, counts: np.ndarray) -> tuple[set[str], list[dict[str
             ),
         ):
             if applies and why:
-                reasons[f"{instruction.opcode} counters as exact"] = why
+                what = "exact counts" if why is WAITING else f"exact counters of {instruction.opcode}"
+                reasons[what] = why
                 op = {"ldgsts": "ldgsts", "stsm": "stsm", "shared_atom": "atom"}.get(class_, "")
-                doubtful |= {d.name for d in names.DEFINITIONS if any(w in d.name for w in words) and (
-                    not d.classes or class_ in d.classes or (op and d.name.endswith(f"op_{op}.sum")))}
+                for d in names.DEFINITIONS:
+                    concerned = words == ("",) or not d.classes or class_ in d.classes
+                    concerned = concerned or bool(op and d.name.endswith(f"op_{op}.sum"))
+                    if concerned and any(word in d.name for word in words):
+                        doubtful.add(d.name)
     return doubtful, [{"what": k, "why": v} for k, v in reasons.items()]
 
 

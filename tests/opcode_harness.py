@@ -419,7 +419,7 @@ def specials(opcode: Opcode, token: str, words: int) -> list[int]:
     return F32_SPECIAL if token == "f32" else I32_SPECIAL
 
 
-#: One draw for the 32 values of a source: a byte that says special or not, then eight of number, for each lane.
+#: One draw for the 32 values of a source: for each lane a byte (special or not) and eight bytes of number.
 VALUES = st.binary(min_size=32 * 9, max_size=32 * 9)
 
 

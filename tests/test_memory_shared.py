@@ -74,7 +74,7 @@ def oracle(kind, width, addresses, mask):
                 size = {8: 32, 16: 16}[width]
     groups = [[lane for lane in active if lane // size == g] for g in range(32 // size)]
     groups = [group for group in groups if group]
-    if kind in (Kind.ATOMIC, Kind.REDUCTION, Kind.ASYNC_COPY):
+    if kind in (Kind.ATOMIC, Kind.ASYNC_COPY):
         return sum(crowd(group) for group in groups), len(groups)
     return sum(degree(group) for group in groups), len(groups)
 
@@ -141,11 +141,11 @@ def test_partial_masks(what, kind, width, mask, addresses, expected):
         ("two rows of a tile, one word each", Kind.LOAD, 4, FULL, [lane // 16 * 128 for lane in LANES], 2),
         ("a row of the tile, for both halves", Kind.LOAD, 4, FULL, [lane % 16 * 4 for lane in LANES], 16),
         ("a column of 32 x 32", Kind.LOAD, 4, FULL, [128 * lane for lane in LANES], 32),
-        ("four quads, each wanted by 8 lanes apart", Kind.LOAD, 16, FULL, [lane % 4 * 512 for lane in LANES], 16),
+        ("four quads, each for 8 lanes", Kind.LOAD, 16, FULL, [lane % 4 * 512 for lane in LANES], 16),
         ("one quad for all", Kind.LOAD, 16, FULL, [32] * 32, 4),
         ("bytes of 8 words", Kind.STORE, 1, FULL, list(LANES), 8),
         ("three lanes, two of them alike", Kind.LOAD, 8, 0b10011, [8, 8, *[0] * 2, 4096, *[0] * 27], 4),
-        ("matrix rows of 16 bytes, two alike", Kind.LDMATRIX, 16, 0xFF, [80 * (lane % 7) for lane in LANES], 28),
+        ("matrix rows, two alike", Kind.LDMATRIX, 16, 0xFF, [80 * (lane % 7) for lane in LANES], 28),
         ("additions to one word", Kind.ATOMIC, 4, FULL, [0] * 32, 1),
     ],
 )  # fmt: skip

@@ -168,7 +168,7 @@ FORMS = FLOAT + DOUBLE + CONVERT + HALVES
 def test_form(index: int) -> None:
     opcode = opcode_of(FORMS[index], index)
 
-    @settings(deadline=None, max_examples=25, database=None, phases=[Phase.generate])
+    @settings(deadline=None, max_examples=20, database=None, phases=[Phase.generate])
     @given(st.data())
     def run(data: st.DataObject) -> None:
         check(opcode, data.draw(states(opcode)))
@@ -213,7 +213,7 @@ def test_mufu(word: str) -> None:
             assert within(int(a), int(b), ulps, absolute), f"{opcode.text}: {a:#x} {b:#x}"
         got.register(0)[:] = want.register(0)
 
-    @settings(deadline=None, max_examples=25, database=None, phases=[Phase.generate])
+    @settings(deadline=None, max_examples=20, database=None, phases=[Phase.generate])
     @given(st.data())
     def run(data: st.DataObject) -> None:
         check(opcode, data.draw(states(opcode)), compare)
@@ -240,7 +240,7 @@ def test_mufu64(form: str) -> None:
         )
         got.register(index)[:] = want.register(index)
 
-    @settings(deadline=None, max_examples=25, database=None, phases=[Phase.generate])
+    @settings(deadline=None, max_examples=20, database=None, phases=[Phase.generate])
     @given(st.data())
     def run(data: st.DataObject) -> None:
         check(opcode, data.draw(states(opcode)), compare)
@@ -258,7 +258,7 @@ def test_mufu_half(form: str) -> None:
         assert not far.any(), f"{opcode.text}: {got.register(0)[far][0]:#x} {want.register(0)[far][0]:#x}"
         got.register(0)[:] = want.register(0)
 
-    @settings(deadline=None, max_examples=25, database=None, phases=[Phase.generate])
+    @settings(deadline=None, max_examples=20, database=None, phases=[Phase.generate])
     @given(st.data())
     def run(data: st.DataObject) -> None:
         check(opcode, data.draw(states(opcode)), compare)

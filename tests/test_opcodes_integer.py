@@ -219,7 +219,7 @@ FORMS: list[str | tuple[str, int]] = [
 def test_form(index: int) -> None:
     opcode = opcode_of(FORMS[index], index)
 
-    @settings(deadline=None, max_examples=25, database=None, phases=[Phase.generate])
+    @settings(deadline=None, max_examples=20, database=None, phases=[Phase.generate])
     @given(st.data())
     def run(data: st.DataObject) -> None:
         check(opcode, data.draw(states(opcode)))

@@ -112,7 +112,17 @@ def test_immediates_and_constants() -> None:
     assert (Opcode("MOV R0, 0x12345678").run(state).register(0) == 0x12345678).all()
 
 
-@pytest.mark.parametrize("text", ["IADD3.FOO R0, R4, R5, R6", "FADD R0, R4", "WOBBLE R0, R4"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "IADD3.FOO R0, R4, R5, R6",
+        "FADD R0, R4",
+        "WOBBLE R0, R4",
+        "HMNMX2.XORSIGN R0, R4, R5, PT",
+        "FSWZADD.NDV R0, R4, R5, PNPN",
+        "MOVM.16.M832 R0, R4",
+    ],
+)
 def test_what_no_row_holds_is_refused(text: str) -> None:
     with pytest.raises(UnsupportedError):
         Opcode(text)

@@ -1,9 +1,9 @@
 """Compare what the simulator and a GPU left in memory, launch by launch, from the same cubins and inputs.
 
-``python -m gpusim.validation.compare_outputs OUTPUTS.json BUNDLE [RECORD.json]``: OUTPUTS.json is what
-``device_outputs`` wrote on the GPU.  The record holds, for every launch, the SHA-256 of its arrays on the card and
-``equal``: bit-identical or not; a launch that is not says why that may be (a measured bound, or an order the
-hardware does not fix).
+``python -m gpusim.validation.compare_outputs OUTPUTS.json BUNDLE [RECORD.json]``: OUTPUTS.json is
+what ``device_outputs`` wrote on the GPU.  The record holds, for every launch, the SHA-256 of its arrays on
+the card and ``equal``: bit-identical or not; a launch that is not says why (a measured bound, or an
+order the hardware does not fix).
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def compare(rows: Iterable[Row], measured: dict[str, Any]) -> dict[str, dict[str
             entry["why"] = "heavy: not executed whole by the simulator"
         else:
             try:
-                values = run(row.module[row.entry], row.grid, row.block, row.args, dynamic_shared=row.dynamic_shared)
+                values = run(
+                    row.module[row.entry], row.grid, row.block, row.args, dynamic_shared=row.dynamic_shared
+                )
             except GpusimError as error:
                 entry["equal"], entry["why"] = False, error.message()
             else:
@@ -81,7 +83,10 @@ def main(outputs: Path, bundle: Path, record: Path | None = None) -> int:
     result = compare(rows, measured["launches"])
     equal = sum(e["equal"] is True for e in result.values())
     unexplained = [k for k, e in result.items() if e["equal"] is False and not e["why"]]
-    print(f"{equal} of {len(result)} launches left bit-identical memory; differing without a known reason: {unexplained}")
+    print(
+        f"{equal} of {len(result)} launches left bit-identical memory; "
+        f"differing without a known reason: {unexplained}"
+    )
     if record is not None:
         text = json.dumps({"versions": measured["versions"], "launches": result}, indent=1)
         record.write_text(text + "\n", encoding="utf-8")

@@ -1,8 +1,9 @@
 """Run a bundle of launches on the GPU of this machine and record what each left in memory.
 
 Needs numpy and CuPy (12x or 13x) and the CUDA driver; nothing of gpusim but its input generator.
-``python -m gpusim.validation.device_outputs BUNDLE OUT`` writes ``outputs.json`` (SHA-256 of every array after
-the launch, and versions) and ``outputs.npz`` (the arrays up to ``KEEP`` bytes, for finding where a difference lies).
+``python -m gpusim.validation.device_outputs BUNDLE OUT`` writes ``outputs.json`` (SHA-256 of every array
+after the launch, and versions) and ``outputs.npz`` (the arrays up to ``KEEP`` bytes, for finding where a
+difference lies).
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def main(bundle: Path, out: Path, only: str = "") -> None:
 
     modules: dict[str, Any] = {}
     result: dict[str, Any] = {"versions": versions(), "launches": {}}
-    kept: dict[str, np.ndarray] = {}
+    kept: dict[str, Any] = {}
     for row in json.loads((bundle / "launches.json").read_text()):
         if only not in row["id"]:
             continue
@@ -58,8 +59,12 @@ def main(bundle: Path, out: Path, only: str = "") -> None:
                 if a["kind"] == "scalar":
                     arguments.append(np.dtype(a["dtype"]).type(a["value"]))
                 else:
-                    arguments.append(cp.asarray(make_array(a["dtype"], a["n"], a.get("init", "zeros"), slot, bundle)))
-            function(tuple(row["grid"]), tuple(row["block"]), tuple(arguments), shared_mem=row["dynamic_shared"])
+                    arguments.append(
+                        cp.asarray(make_array(a["dtype"], a["n"], a.get("init", "zeros"), slot, bundle))
+                    )
+            function(
+                tuple(row["grid"]), tuple(row["block"]), tuple(arguments), shared_mem=row["dynamic_shared"]
+            )
             cp.cuda.Device().synchronize()
             hashes = {}
             for slot, value in enumerate(arguments):
@@ -69,7 +74,7 @@ def main(bundle: Path, out: Path, only: str = "") -> None:
                     if data.nbytes <= KEEP and not str(row["args"][slot].get("init", "")).startswith("file:"):
                         kept[f"{row['id']}|{slot}"] = data
             result["launches"][row["id"]] = hashes
-        except Exception as error:  # noqa: BLE001 - one bad launch must not lose the others
+        except Exception as error:  # one bad launch must not lose the others
             result["launches"][row["id"]] = {"error": f"{type(error).__name__}: {error}"}
             print(row["id"], error, flush=True)
     out.mkdir(parents=True, exist_ok=True)

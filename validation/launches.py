@@ -23,14 +23,68 @@ CASES = HERE / "measurements" / "h200" / "cases"
 PROBES = HERE / "microbench" / "probes.cu"
 PROBE_N = 65_536
 
-SPECIAL32 = [0, 0x80000000, 1, 0x80000001, 0x007FFFFF, 0x807FFFFF, 0x00800000, 0x80800000, 0x3F800000, 0xBF800000,
-             0x3F7FFFFF, 0x3F800001, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00000, 0x7F800001,
-             0xFFFFFFFF, 0x4F000000, 0xCF000000, 0x4EFFFFFF, 0x4F800000, 0x5F000000, 0xDF000000, 0x3F000000, 0x40000000,
-             0x34000000, 0x33800000, 0x47800000, 0x38800000, 0x387FC000, 0x33000000, 0x477FE000, 0x477FF000]
-SPECIAL64 = [0, 1 << 63, 1, (1 << 52) - 1, 1 << 52, 0x3FF0000000000000, 0xBFF0000000000000, 0x7FEFFFFFFFFFFFFF,
-             0x7FF0000000000000, 0xFFF0000000000000, 0x7FF8000000000000, 0xFFF8000000000001, 0x7FF0000000000001,
-             0x41DFFFFFFFC00000, 0x41E0000000000000, 0xC1E0000000000000, 0x43E0000000000000, 0x3FE0000000000000,
-             0x47EFFFFFE0000000, 0x47EFFFFFF0000000, 0x36A0000000000000, 0x3810000000000000]
+SPECIAL32 = [
+    0,
+    0x80000000,
+    1,
+    0x80000001,
+    0x007FFFFF,
+    0x807FFFFF,
+    0x00800000,
+    0x80800000,
+    0x3F800000,
+    0xBF800000,
+    0x3F7FFFFF,
+    0x3F800001,
+    0x7F7FFFFF,
+    0xFF7FFFFF,
+    0x7F800000,
+    0xFF800000,
+    0x7FC00000,
+    0xFFC00000,
+    0x7F800001,
+    0xFFFFFFFF,
+    0x4F000000,
+    0xCF000000,
+    0x4EFFFFFF,
+    0x4F800000,
+    0x5F000000,
+    0xDF000000,
+    0x3F000000,
+    0x40000000,
+    0x34000000,
+    0x33800000,
+    0x47800000,
+    0x38800000,
+    0x387FC000,
+    0x33000000,
+    0x477FE000,
+    0x477FF000,
+]
+SPECIAL64 = [
+    0,
+    1 << 63,
+    1,
+    (1 << 52) - 1,
+    1 << 52,
+    0x3FF0000000000000,
+    0xBFF0000000000000,
+    0x7FEFFFFFFFFFFFFF,
+    0x7FF0000000000000,
+    0xFFF0000000000000,
+    0x7FF8000000000000,
+    0xFFF8000000000001,
+    0x7FF0000000000001,
+    0x41DFFFFFFFC00000,
+    0x41E0000000000000,
+    0xC1E0000000000000,
+    0x43E0000000000000,
+    0x3FE0000000000000,
+    0x47EFFFFFE0000000,
+    0x47EFFFFFF0000000,
+    0x36A0000000000000,
+    0x3810000000000000,
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +109,15 @@ def catalog_rows(arch: str, sizes: int = 3) -> Iterator[Row]:
             spec = row.launch(size)
             if size["name"] == "large":
                 continue
-            yield Row(f"{row.id}:{size['name']}", module[row.entry].name, spec.grid, spec.block, spec.dynamic_shared,
-                      tuple(dict(a) for a in spec.args), module)
+            yield Row(
+                f"{row.id}:{size['name']}",
+                module[row.entry].name,
+                spec.grid,
+                spec.block,
+                spec.dynamic_shared,
+                tuple(dict(a) for a in spec.args),
+                module,
+            )
 
 
 def case_rows(folder: Path = CASES) -> Iterator[Row]:
@@ -64,19 +125,29 @@ def case_rows(folder: Path = CASES) -> Iterator[Row]:
     for item in load_manifest(folder / "manifest.json"):
         module = program.load(folder / "cubins" / f"{Path(item.file).stem}.cubin")
         launch = item.launch
-        yield Row(item.id, item.entry, launch.grid, launch.block, launch.dynamic_shared_bytes, tuple(launch.args), module,
-                  item.heavy)
+        yield Row(
+            item.id,
+            item.entry,
+            launch.grid,
+            launch.block,
+            launch.dynamic_shared_bytes,
+            tuple(launch.args),
+            module,
+            item.heavy,
+        )
 
 
 def bits32(slot: int, n: int = PROBE_N) -> np.ndarray:
-    """uint32: special values crossed with each other over the slots, values of moderate exponent, random bits."""
+    """uint32: special values crossed over the slots, values of moderate exponent, random bits."""
     rng = np.random.default_rng(1000 + slot)
     out = rng.integers(0, 1 << 32, n, dtype=np.uint64).astype(np.uint32)
     count = len(SPECIAL32)
     index = np.arange(n // 2)
     out[: index.size] = np.array(SPECIAL32, np.uint32)[(index // count**slot) % count]
     moderate = slice(n // 2, n)
-    values = rng.standard_normal(n - n // 2, np.float32) * np.exp2(rng.integers(-20, 21, n - n // 2)).astype(np.float32)
+    values = rng.standard_normal(n - n // 2, np.float32) * np.exp2(rng.integers(-20, 21, n - n // 2)).astype(
+        np.float32
+    )
     out[moderate] = values.astype(np.float32).view(np.uint32)
     return out
 
@@ -143,7 +214,9 @@ def probe_rows(arch: str, folder: Path) -> Iterator[Row]:
         kernel, short = module[name], name.removeprefix("p_")
         pointers = len(kernel.params)
         if short.startswith("mma_"):
-            na, nb, nc = {"16816": (4, 2, 4), "1688": (4, 2, 4), "1684": (2, 1, 4), "16832": (4, 2, 4)}[short.split("_")[-1]]
+            na, nb, nc = {"16816": (4, 2, 4), "1688": (4, 2, 4), "1684": (2, 1, 4), "16832": (4, 2, 4)}[
+                short.split("_")[-1]
+            ]
             if "u8" in short or short == "mma_f16_1688":
                 na, nb = 2, 1
             if "acc" in short:
@@ -153,7 +226,9 @@ def probe_rows(arch: str, folder: Path) -> Iterator[Row]:
             args = [file(f"{short}_{k}", _matrix_inputs(kind, k, n * w)) for k, w in enumerate((na, nb, nc))]
             args.append(blank("uint32", n * nc))
         elif short == "dmma":
-            args = [file(f"f64_{k}", bits64(k)) for k in (0, 1)] + [file("f64_wide", np.resize(bits64(2), 2 * PROBE_N))]
+            args = [file(f"f64_{k}", bits64(k)) for k in (0, 1)] + [
+                file("f64_wide", np.resize(bits64(2), 2 * PROBE_N))
+            ]
             args.append(blank("uint64", 2 * PROBE_N))
         else:
             args = [_probe_arg(module, name, k, file) for k in range(pointers - 1)]
@@ -184,8 +259,22 @@ def write_bundle(rows: list[Row], folder: Path) -> None:
         path = folder / f"{digest}.cubin"
         if not path.exists():
             path.write_bytes(row.module.cubin)
-        args = [{**a, "init": f"file:{Path(a['init'][5:]).name}"} if str(a.get("init", "")).startswith("file:") else a
-                for a in row.args]
-        out.append({"id": row.id, "cubin": path.name, "entry": row.entry, "grid": row.grid, "block": row.block,
-                    "dynamic_shared": row.dynamic_shared, "args": args, "heavy": row.heavy})
+        args = [
+            {**a, "init": f"file:{Path(a['init'][5:]).name}"}
+            if str(a.get("init", "")).startswith("file:")
+            else a
+            for a in row.args
+        ]
+        out.append(
+            {
+                "id": row.id,
+                "cubin": path.name,
+                "entry": row.entry,
+                "grid": row.grid,
+                "block": row.block,
+                "dynamic_shared": row.dynamic_shared,
+                "args": args,
+                "heavy": row.heavy,
+            }
+        )
     (folder / "launches.json").write_text(json.dumps(out), encoding="utf-8")

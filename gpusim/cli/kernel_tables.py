@@ -24,7 +24,6 @@ from gpusim.errors import InputError
 
 if TYPE_CHECKING:
     from gpusim.device import DeviceSpec
-    from gpusim.program import Kernel
 
 
 def register(app: typer.Typer) -> None:

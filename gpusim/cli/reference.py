@@ -31,15 +31,16 @@ switches it off.
 OPCODES_INTRODUCTION = """\
 # Opcodes
 
-This page is made by `make docs` from the table in `gpusim/isa/`; do not edit it. `gpusim opcodes NAME` shows one row.
+This page is made by `make docs` from the table in `gpusim/isa/`; do not edit it. `gpusim opcodes NAME` shows
+one row.
 
-What is not listed, an opcode, a modifier or an operand form, is refused by name with pc and SASS text. A name ending
-in `@variant` is a second row of the same opcode with other operands. *Result* says how exact the row is.
+What is not listed, an opcode, a modifier or an operand form, is refused by name with pc and SASS text. A name
+ending in `@variant` is a second row of the same opcode with other operands. *Result* says how exact it is.
 
-Operands are `destinations = sources`; `?` may be missing. `i32` `b32` `i64` `f32` `f64`: a register, immediate or
-constant read with its sign or inversion; `raw` `raw64` `h2`: read as bits, the row applies the modifiers; `data`:
-consecutive registers; `mem`: an address; `P`: a predicate; `B`: a convergence barrier; `imm` `word`: part of the
-encoding; `any`: no influence on the result (cache hints, scoreboards).
+Operands are `destinations = sources`; `?` may be missing. `i32` `b32` `i64` `f32` `f64`: a register,
+immediate or constant read with its sign or inversion; `raw` `raw64` `h2`: read as bits, the row applies the
+modifiers; `data`: consecutive registers; `mem`: an address; `P`: a predicate; `B`: a convergence barrier;
+`imm` `word`: part of the encoding; `any`: no influence on the result (cache hints, scoreboards).
 """
 
 

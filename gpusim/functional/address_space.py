@@ -71,11 +71,30 @@ class AddressSpace:
             place[:] = 0
             if g.init:
                 place[: len(g.init)] = np.frombuffer(g.init, np.uint8)
+        self._pointers()
         self._symbols(symbols or {})
 
     def _bytes(self, name: str) -> np.ndarray:
         a = self._by_name[name]
         return self.arena[a.low - VIRTUAL_BASE : a.high - VIRTUAL_BASE]
+
+    def _pointers(self) -> None:
+        """Variables that start as the address of another (``__device__ int* p = table``)."""
+        for relocation in self.kernel.module.relocations:
+            section = relocation.section.removeprefix(".rela").removeprefix(".rel")
+            target = self.address_of(f"__device__ variable {relocation.symbol}")
+            for g in self.kernel.module.globals:
+                offset = relocation.offset - g.offset
+                if g.section != section or not 0 <= offset < g.size:
+                    continue
+                if target is None or relocation.type not in ("R_CUDA_64", "R_CUDA_G64") or offset > g.size - 8:
+                    raise CubinError(
+                        f"variable {g.name} starts as the address of {relocation.symbol} ({relocation.type})",
+                        hint="addresses of functions in variables are not supported",
+                    )
+                value = struct.pack("<Q", target + relocation.addend)
+                place = self._bytes(f"__device__ variable {g.name}")
+                place[offset : offset + 8] = np.frombuffer(value, np.uint8)
 
     def _symbols(self, symbols: Mapping[str, np.ndarray]) -> None:
         """User values of ``__device__`` and ``__constant__`` variables."""

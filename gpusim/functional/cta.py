@@ -36,7 +36,7 @@ SLOT_COLUMNS = 8
 Q_WORDS = 16
 
 # progress of a worker (int64 vector)
-# M_USED: what the warp that filled the event buffer had issued of its quantum, so that draining changes no order
+# M_USED: what the warp that filled the event buffer had issued of its quantum: draining changes no order
 M_NEXT, M_ISSUED, M_SLOT, M_FINISHED, M_IDLE, M_WARP, M_USED = range(7)
 M_WORDS = 8
 
@@ -47,7 +47,7 @@ REGISTERS = L.row(L.ROW_R)
 
 
 @njit(cache=True, nogil=True)
-def start_cta(slots, s, cta, q, context):  # type: ignore[no-untyped-def]
+def start_cta(slots, s, cta, q, context):
     """Reset a slot for a CTA: headers, predicates, registers, shared memory (all zero)."""
     slots[s, SLOT_CTA] = cta
     slots[s, SLOT_LIVE] = q[Q_WARPS]
@@ -64,6 +64,7 @@ def start_cta(slots, s, cta, q, context):  # type: ignore[no-untyped-def]
         lanes = q[Q_LAST_LANES] if k == q[Q_WARPS] - 1 else ALL
         store64(w + EXITED, ~lanes & ALL)
         store64(w + GROUPS, 0)
+        store64(w + 8 * L.W_REPLAYS, 0)
         store64(w + PC, 0)
         store64(w + STATE, L.S_READY)
         store64(w + 8 * L.W_POOL, q[Q_POOL])
@@ -90,7 +91,7 @@ def start_cta(slots, s, cta, q, context):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def waiting_at(w, barrier):  # type: ignore[no-untyped-def]
+def waiting_at(w, barrier):
     """Lanes of a warp parked at a barrier, and the request of one of them (-1: none)."""
     mask, request = 0, -1
     for i in range(load64(w + GROUPS)):
@@ -102,7 +103,7 @@ def waiting_at(w, barrier):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def open_barriers(slots, s, q):  # type: ignore[no-untyped-def]
+def open_barriers(slots, s, q):
     """Release every barrier of the slot's CTA that is complete; True if one was."""
     opened = False
     for barrier in range(16):
@@ -157,7 +158,7 @@ def open_barriers(slots, s, q):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def run_slot(slots, s, q, counts, context, progress):  # type: ignore[no-untyped-def]
+def run_slot(slots, s, q, counts, context, progress):
     """One turn of a CTA: each ready warp runs once. Returns R_QUANTUM, or what stopped it."""
     moved = False
     first = progress[M_WARP]
@@ -200,7 +201,7 @@ def run_slot(slots, s, q, counts, context, progress):  # type: ignore[no-untyped
 
 
 @njit(cache=True, nogil=True)
-def run_ctas(slots, ctas, q, counts, context, progress):  # type: ignore[no-untyped-def]
+def run_ctas(slots, ctas, q, counts, context, progress):
     """Run the CTAs of a list through the slots until done, or until something needs attention.
 
     Call again after draining events.  progress[M_FINISHED] counts finished CTAs, progress[M_IDLE] the

@@ -62,7 +62,7 @@ class Worker:
 class Execution:
     """The state of one launch; ``run`` executes CTAs and adds to ``counts``.
 
-    counts: int64[operations][2], executions and active lanes by instruction.
+    counts: int64[operations][4], executions, active lanes, replays and their lanes by instruction.
     """
 
     def __init__(self, image: Image, launch: Launch, space: AddressSpace, *, shared_bytes: int, resident: int,
@@ -88,7 +88,7 @@ class Execution:
         self.workers = 1 if image.traits.ordered else jobs
         self.resident = max(1, resident) if image.traits.communicates else 1
         self.sms = sms
-        self.counts = np.zeros((len(image.operations), 2), np.int64)
+        self.counts = np.zeros((len(image.operations), 4), np.int64)
         self.q = np.zeros(C.Q_WORDS, np.int64)
         last = launch.threads - 32 * (self.warps - 1)
         for place, value in (

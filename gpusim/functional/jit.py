@@ -103,7 +103,8 @@ def plan(bound: Bound) -> Plan:
             if o.kind == "const":
                 immediates.append(o.bank)
             if o.base >= 0:
-                wide = o.base64 or (row.name in GLOBAL_ROWS and o.kind == "mem" and "E" in mods and "U32" not in o.suffixes)
+                extended = "E" in mods and "U32" not in o.suffixes
+                wide = o.base64 or (row.name in GLOBAL_ROWS and o.kind == "mem" and extended)
                 parts[-1] += "w" if wide else ""
                 add(Operand("R", o.base), "i64" if wide else "i32", False, 2 if wide else 1)
             if o.ubase >= 0:
@@ -222,7 +223,7 @@ class Handler:
         x = self.x
         values = result if isinstance(result, tuple) else (result,)
         index = 0
-        for (token, o), value in zip(self.plan.bound.destinations, values, strict=False):
+        for (_, o), value in zip(self.plan.bound.destinations, values, strict=False):
             if o is None:
                 continue
             address = x.operand_address(index)

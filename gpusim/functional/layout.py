@@ -33,6 +33,7 @@ W_STATE = 11  # S_*
 W_PC = 12  # operation index the current group continues at
 W_RESULT = 13  # BAR: request (see functional.cta), later the result of its reduction
 W_CTA_STATE = 14  # address of the CTA's 16 words: threads that arrived by BAR.ARV, one a barrier
+W_REPLAYS = 15  # issues beyond the first of the instruction just executed, | lanes of them << 32
 W_PARKED = 16  # up to 32 parked groups x (pc, mask, why, expected)
 PARKED_WORDS = 4
 W_HEADER_WORDS = 144

@@ -179,7 +179,8 @@ class MemoryLanes(Lanes):
                 at = b.add(self.context_word(L.C_EVENTS), b.mul(count, self.i64c(288)))
                 bits = self.ballot(mask)
                 for offset, value in ((0, cta), (4, pc), (8, bits), (12, b.trunc(count, I32)), (16, warp),
-                                      (18, b.or_(flags, ir.Constant(I16, extra))), (20, ir.Constant(I8, space)),
+                                      (18, b.or_(flags, ir.Constant(I16, extra))),
+                                      (20, ir.Constant(I8, space)),
                                       (21, ir.Constant(I8, kind)), (22, ir.Constant(I8, nbytes)),
                                       (23, ir.Constant(I8, 0)), (24, self.i64c(0))):
                     self.store_at(at, offset, value)
@@ -193,7 +194,8 @@ class MemoryLanes(Lanes):
         b, space = self.b, 2
         self.check_aligned(addresses, mask, nbytes, space)
         # each instruction remembers the allocation it hit last, as an index, so threads may share it
-        entry = b.add(self.context_word(L.C_ALLOCS), b.shl(self.load_at(self.op, L.O_ALLOCATION, I64), self.i64c(4)))
+        allocation = self.load_at(self.op, L.O_ALLOCATION, I64)
+        entry = b.add(self.context_word(L.C_ALLOCS), b.shl(allocation, self.i64c(4)))
         low, high = self.load_at(entry, 0, I64), self.load_at(entry, 8, I64)
         last = self.splat(b.sub(high, self.i64c(nbytes)), "i64")
         inside = ~addresses.lt(self.splat(low, "i64"), signed=False) & ~addresses.gt(last, signed=False)
@@ -212,7 +214,7 @@ class MemoryLanes(Lanes):
         return addresses + self.splat(self.context_word(L.C_DELTA), "i64")
 
     def _finder(self) -> ir.Function:
-        """``find(context, operation, address, nbytes) -> i1``: search the allocation table, remember the hit."""
+        """``find(context, operation, address, nbytes) -> i1``: search the allocations, remember the hit."""
         name = "find_allocation"
         found = self.module.globals.get(name)
         if found:

@@ -7,7 +7,8 @@ which lanes must meet, BSYNC waits for them, BREAK takes lanes out, EXIT lets ot
 WARPSYNC waits for the lanes in its mask.
 
 Counters: an instruction counts once for each group that issues it, with that group's lanes, whether or
-not its guard holds (hardware.md 11).
+not its guard holds (hardware.md 11).  An instruction that sends lanes to several places is one execution to
+the profiler's source page, but is issued once for each place: these replays are counted apart.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from gpusim.functional import layout as L
 from gpusim.functional.raw import call_handler, load32, load64, lowest_bit, popcount32, store32, store64
 
 ACTIVE, PC, GROUPS, EXITED = 8 * L.W_ACTIVE, 8 * L.W_PC, 8 * L.W_GROUPS, 8 * L.W_EXITED
+REPLAYS = 8 * L.W_REPLAYS
 PARKED, PARKED_BYTES = 8 * L.W_PARKED, 8 * L.PARKED_WORDS
 ROW_BYTES, OP_BYTES = L.ROW, L.OPERATION
 HANDLER, KIND, TARGET, IMM0, IMM1 = L.O_HANDLER, L.O_KIND, L.O_TARGET, L.O_IMM0, L.O_IMM1
@@ -26,7 +28,7 @@ ALL = 0xFFFFFFFF
 
 
 @njit(cache=True, nogil=True, inline="always")
-def set_active(w, mask):  # type: ignore[no-untyped-def]
+def set_active(w, mask):
     """Make ``mask`` the current group's lanes, as bits and as a row of 0 / -1."""
     store64(w + ACTIVE, mask)
     for lane in range(32):
@@ -34,7 +36,7 @@ def set_active(w, mask):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def park(w, pc, mask, why, expected):  # type: ignore[no-untyped-def]
+def park(w, pc, mask, why, expected):
     n = load64(w + GROUPS)
     at = w + PARKED + n * PARKED_BYTES
     store64(at, pc)
@@ -45,24 +47,25 @@ def park(w, pc, mask, why, expected):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def unpark(w, index):  # type: ignore[no-untyped-def]
+def unpark(w, index):
     """Remove parked group ``index``, keeping the order of the others."""
     n = load64(w + GROUPS) - 1
     for i in range(index, n):
         for k in range(4):
-            store64(w + PARKED + i * PARKED_BYTES + 8 * k, load64(w + PARKED + (i + 1) * PARKED_BYTES + 8 * k))
+            at = w + PARKED + i * PARKED_BYTES + 8 * k
+            store64(at, load64(at + PARKED_BYTES))
     store64(w + GROUPS, n)
 
 
 @njit(cache=True, nogil=True)
-def barrier_mask(w, register, mask):  # type: ignore[no-untyped-def]
+def barrier_mask(w, register, mask):
     """The lanes that must meet at a convergence barrier, as the lanes in ``mask`` know it."""
     lane = lowest_bit(mask)
     return load32(w + B_ROW + register * ROW_BYTES + 4 * lane) & ALL
 
 
 @njit(cache=True, nogil=True)
-def expectation(w, at):  # type: ignore[no-untyped-def]
+def expectation(w, at):
     """The lanes a parked group waits for (exited ones included)."""
     why = load64(at + 16)
     if why == L.P_WARPSYNC:
@@ -71,7 +74,7 @@ def expectation(w, at):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def try_release(w):  # type: ignore[no-untyped-def]
+def try_release(w):
     """Turn waiting groups whose lanes have all come into ready ones (merged where they meet).
 
     Groups belong together if they wait for the same lanes: a barrier register that a recursive call uses
@@ -95,7 +98,8 @@ def try_release(w):  # type: ignore[no-untyped-def]
         # all of them are here: those at the same place go on as one group
         for j in range(n):
             other = w + PARKED + j * PARKED_BYTES
-            if load64(other + 16) == why and (load64(other + 8) & ~arrived) == 0 and expectation(w, other) == wanted:
+            met = load64(other + 16) == why and (load64(other + 8) & ~arrived) == 0
+            if met and expectation(w, other) == wanted:
                 store64(other + 16, L.P_READY)
         j = 0
         while j < load64(w + GROUPS):
@@ -116,7 +120,7 @@ def try_release(w):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def next_group(w):  # type: ignore[no-untyped-def]
+def next_group(w):
     """Choose the next group to run after the current one parked or ended; returns the warp's state."""
     while True:
         n = load64(w + GROUPS)
@@ -140,7 +144,7 @@ def next_group(w):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def same_lanes(row, lanes, value):  # type: ignore[no-untyped-def]
+def same_lanes(row, lanes, value):
     """Those of ``lanes`` whose word in a row equals ``value`` (0 to 2^32 - 1)."""
     out = 0
     for i in range(32):
@@ -150,7 +154,13 @@ def same_lanes(row, lanes, value):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def rotate(w, pc):  # type: ignore[no-untyped-def]
+def replay(w, lanes):  # type: ignore[no-untyped-def]
+    """Note one more issue of the current instruction, for the lanes the earlier ones did not serve."""
+    store64(w + REPLAYS, load64(w + REPLAYS) + 1 + (popcount32(lanes) << 32))
+
+
+@njit(cache=True, nogil=True)
+def rotate(w, pc):
     """Give another ready group its turn, so that lanes that wait for other lanes make progress."""
     if load64(w + GROUPS) > 0:
         park(w, pc, load64(w + ACTIVE), L.P_READY, 0)
@@ -160,7 +170,7 @@ def rotate(w, pc):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def control(w, op, pc, kind, lanes):  # type: ignore[no-untyped-def]
+def control(w, op, pc, kind, lanes):
     """A control instruction; ``lanes``: what its handler returned. Returns next pc, or -1 - state."""
     mask = load64(w + ACTIVE)
     if kind == L.K_BRA:
@@ -205,18 +215,29 @@ def control(w, op, pc, kind, lanes):  # type: ignore[no-untyped-def]
     elif kind == L.K_WARPSYNC:
         if lanes == 0:
             return pc + 1
-        if load64(w + 8 * L.W_RESULT) == 0:  # one mask for all active lanes
-            if (lanes & ~load64(w + EXITED) & ALL & ~mask) == 0:
+        # low half: lanes whose mask differs from the first one's; bit 32: COLLECTIVE, which keeps such
+        # lanes apart
+        request = load64(w + 8 * L.W_RESULT)
+        row = w + load32(op + FIRST_OPERAND)
+        wanted = lanes
+        if request != 0 and (request >> 32) == 0:
+            for lane in range(32):
+                if (mask >> lane) & 1:
+                    wanted |= load32(row + 4 * lane) & ALL
+        if (request & ALL) == 0 or (request >> 32) == 0:
+            if (wanted & ~load64(w + EXITED) & ALL & ~mask) == 0:
                 return pc + 1
+        if (request & ALL) == 0:
             park(w, pc + 1, mask, L.P_WARPSYNC, lanes)
         else:
-            row = w + load32(op + FIRST_OPERAND)
             left = mask
             while left != 0:
                 wanted = load32(row + 4 * lowest_bit(left)) & ALL
                 same = same_lanes(row, left, wanted)
                 park(w, pc + 1, same, L.P_WARPSYNC, wanted)
                 left &= ~same
+                if left != 0:
+                    replay(w, left)
         try_release(w)
     elif kind == L.K_BAR:
         if lanes == 0:
@@ -238,7 +259,7 @@ def control(w, op, pc, kind, lanes):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def indirect(w, op, pc, lanes, n_ops):  # type: ignore[no-untyped-def]
+def indirect(w, op, pc, lanes, n_ops):
     """RET, BRX, CALL through registers: one issue splits the group by target; the first lane's goes first."""
     mask = load64(w + ACTIVE)
     row = w + load32(op + FIRST_OPERAND)
@@ -261,14 +282,16 @@ def indirect(w, op, pc, lanes, n_ops):  # type: ignore[no-untyped-def]
                 set_active(w, same)
         else:
             park(w, target >> 4, same, L.P_READY, 0)
+        if left != 0:
+            replay(w, left)
     return first
 
 
 @njit(cache=True, nogil=True)
-def run_warp(w, ops, n_ops, counts, quantum, context):  # type: ignore[no-untyped-def]
+def run_warp(w, ops, n_ops, counts, quantum, context):
     """Run a warp until it blocks, ends, faults, fills the event buffer or has issued ``quantum``.
 
-    counts: address of (executions, lanes) pairs of 64-bit integers, one an operation.
+    counts: address of (executions, lanes, replays, lanes of replays) of 64-bit integers, one an operation.
     Returns (R_* or R_DONE with the new state in W_STATE, instructions issued).
     """
     pc = load64(w + PC)
@@ -282,7 +305,7 @@ def run_warp(w, ops, n_ops, counts, quantum, context):  # type: ignore[no-untype
         if kind == L.K_DATA and result != L.OK:
             status = L.R_EVENTS_FULL if result == L.EVENTS_FULL else L.R_FAULT
             break
-        at = counts + 16 * pc
+        at = counts + 32 * pc
         store64(at, load64(at) + 1)
         store64(at + 8, load64(at + 8) + lanes)
         issued += 1
@@ -322,6 +345,11 @@ def run_warp(w, ops, n_ops, counts, quantum, context):  # type: ignore[no-untype
                 break
         else:
             following = control(w, op, pc, kind, result)
+        replays = load64(w + REPLAYS)
+        if replays != 0:
+            store64(at + 16, load64(at + 16) + (replays & ALL))
+            store64(at + 24, load64(at + 24) + (replays >> 32))
+            store64(w + REPLAYS, 0)
         if following < 0:
             store64(w + 8 * L.W_STATE, -1 - following)
             return L.R_DONE, issued

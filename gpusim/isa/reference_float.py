@@ -227,7 +227,7 @@ def dmul(call: Call, a: int, b: int) -> Any:
 @lanewise("DFMA", "float")
 def dfma(call: Call, a: int, b: int, c: int) -> Any:
     r = fma(decode(F64, a), decode(F64, b), decode(F64, c), mode_of(call))
-    return write64(r, mode_of(call), b, a, c)
+    return write64(r, mode_of(call), b, c, a)
 
 
 # --- order

@@ -242,7 +242,7 @@ def dmma(call: Call, a: Words, b: Words, c: Words) -> Any:
         total = pair(c, i, lane)
         for k in range(4):
             x, y = decode(F64, pair(a, 0, 4 * row + k)), decode(F64, pair(b, 0, 4 * column + k))
-            operands = pair(b, 0, 4 * column + k), pair(a, 0, 4 * row + k), total
+            operands = pair(b, 0, 4 * column + k), total, pair(a, 0, 4 * row + k)
             total = write64(fma(x, y, decode(F64, total)), "RN", *operands)
         return total
 

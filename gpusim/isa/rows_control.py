@@ -27,7 +27,7 @@ def bra(x: Any, m: Any, p: Any, q: Any, target: int) -> Any:
 @row("BRA.DIV BRA.CONV", " = b32 imm", modifiers="U", pipe="cbu", control="BRA",
      source="compiled code of warp collectives")
 def bra_div(x: Any, m: Any, mask: Any, target: int) -> Any:
-    """DIV: all active lanes branch, guarded or not, unless those whose guard holds are the live ones of ``mask``."""
+    """DIV: all active lanes branch, guarded or not, unless those that branch are the live of ``mask``."""
     taking, active = x.ballot(x.exec), x.active_mask()
     wanted = x.b.and_(x.scalar_of_first(mask), x.b.not_(x.exited()))
     differ = x.b.icmp_unsigned("!=", wanted, taking)
@@ -57,14 +57,15 @@ def bsync(x: Any, m: Any, p: Any, b: Any) -> Any:
 @row("WARPSYNC", " = ?b32 ?imm", modifiers="ALL EXCLUSIVE COLLECTIVE", pipe="cbu", control="WARPSYNC",
      source=CFG)
 def warpsync(x: Any, m: Any, mask: Any, target: int | None) -> Any:
-    """Returns the lanes that must meet; none where the guard is false. Notes whether lanes name different ones."""
+    """Returns the lanes that must meet; none where the guard is false. Notes whether lanes name others."""
     if mask is None:
         wanted = x.b.not_(x.zero32)
         x.set_barrier_request(x.int64(0))
     else:
         wanted = x.scalar_of_first(mask)
         differ = x.ballot(mask.ne(x.splat(wanted, "i32")) & x.exec)
-        x.set_barrier_request(x.b.zext(differ, x.i64))
+        kind = x.int64(1 << 32 if "COLLECTIVE" in m else 0)
+        x.set_barrier_request(x.b.or_(x.b.zext(differ, x.i64), kind))
     any_active = x.b.icmp_unsigned("!=", x.ballot(x.exec), x.zero32)
     return x.b.select(any_active, wanted, x.zero32)
 

@@ -61,10 +61,10 @@ def pack(x: Any, m: Any, low: Any, high: Any) -> Any:
     return finish_half(x, m, low) | finish_half(x, m, high).shl(16)
 
 
-MODIFIERS = "F32 BF16_V2 BF16 V2 FTZ SAT RELU MMA F16 F16_V2"
+MODIFIERS = "BF16_V2 BF16 V2 FTZ SAT RELU MMA F16 F16_V2"
 
 
-@row("HADD2 HADD2_32I", "i32 = h2 h2", modifiers=MODIFIERS, pipe="fma", source=PTX)
+@row("HADD2 HADD2_32I", "i32 = h2 h2", modifiers="F32 " + MODIFIERS, pipe="fma", source=PTX)
 def hadd2(x: Any, m: Any, a: Any, b: Any) -> Any:
     (a0, a1), (b0, b1) = halves(x, m, 0, a), halves(x, m, 1, b)
     if "F32" in m:
@@ -96,7 +96,7 @@ def hfma2(x: Any, m: Any, a: Any, b: Any, c: Any) -> Any:
     return pack(x, m, odd_fma(x, a0, b0, c0), odd_fma(x, a1, b1, c1))
 
 
-@row("HMNMX2 VHMNMX", "i32 = h2 h2 P", modifiers=MODIFIERS + " NAN XORSIGN", source="PTX ISA 9.0 min, max")
+@row("HMNMX2 VHMNMX", "i32 = h2 h2 P", modifiers=MODIFIERS + " NAN", source="PTX ISA 9.0 min, max")
 def hmnmx2(x: Any, m: Any, a: Any, b: Any, p: Any) -> Any:
     (a0, a1), (b0, b1) = halves(x, m, 0, a), halves(x, m, 1, b)
     nan = "NAN" in m
@@ -125,7 +125,7 @@ def hset2(x: Any, m: Any, a: Any, b: Any, p: Any) -> Any:
     return low | high.shl(16)
 
 
-@row("MUFU.F16 MUFU.BF16 MUFU.BF16_V2", "i32 = raw", modifiers="TANH EX2 PACKED F16 BF16 V2", pipe="xu",
+@row("MUFU.F16 MUFU.BF16 MUFU.BF16_V2", "i32 = raw", modifiers="TANH EX2 F16 BF16 V2", pipe="xu",
      source="PTX ISA 9.0 tanh.approx, ex2.approx on halves; rounded once from fp64",
      bound="1 ulp of the half")
 def mufu_half(x: Any, m: Any, raw: Any) -> Any:

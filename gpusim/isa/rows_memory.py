@@ -260,7 +260,8 @@ def atom(x: Any, m: Any, a: Any, *operands: Any) -> Any:
      widths=_atomic_words, flags=event_flags)
 def atoms(x: Any, m: Any, a: Any, *operands: Any) -> Any:
     n, at = atomic_bytes(m), shared_offset(x, a)
-    x.emit([(Space.SHARED, Kind.ATOMIC, n, at, x.exec, 0)])
+    # POPC.INC adds the number of lanes on a word at once: to memory it is a reduction
+    x.emit([(Space.SHARED, Kind.REDUCTION if "POPC" in m else Kind.ATOMIC, n, at, x.exec, 0)])
     host = x.host_shared(at, x.exec, n)
     words = [o for o in operands if o is not None]
     old = _read_modify_write(x, m, host, words)

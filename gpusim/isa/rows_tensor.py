@@ -193,7 +193,7 @@ def dmma(x: Any, m: Any, a: list[Any], b: list[Any], c: list[Any], *_: Any) -> A
     return (out,)
 
 
-@row("MOVM", "i32 = b32", modifiers="16 MT88 M832 M864", pipe="tensor", source="PTX ISA 9.0 movmatrix")
+@row("MOVM", "i32 = b32", modifiers="16 MT88", pipe="tensor", source="PTX ISA 9.0 movmatrix")
 def movm(x: Any, m: Any, a: Any) -> Any:
     """Transpose an 8 x 8 matrix of halves: element (r, c) of lane 4 r + c / 2, half c % 2."""
     low = x.shuffle(a, [4 * (2 * (lane & 3)) + (lane >> 2) // 2 for lane in range(LANES)])

@@ -118,7 +118,7 @@ def up2ur(x: Any, m: Any, which: str, a: Any, mask: int | None) -> Any:
     return out
 
 
-@row("BMOV", "i32 = B", "B = b32", modifiers="32 CLEAR PQUAD", pipe="cbu",
+@row("BMOV", "i32 = B", "B = b32", modifiers="32 CLEAR", pipe="cbu",
      source="compiled code: barrier registers around calls")
 def bmov(x: Any, m: Any, a: Any) -> Any:
     if "CLEAR" in m:

@@ -265,7 +265,7 @@ def _shared(words, i, mask, kind, width, word_shift, bank_bits, a, n, count, tab
         if hi == lo:
             continue
         ideal += 1
-        if kind == _ATOMIC or kind == _REDUCTION or kind == _ASYNC_COPY:
+        if kind == _ATOMIC or kind == _ASYNC_COPY:
             wavefronts += _lanes_per_bank(a, lo, hi, shift, bits, count)
         else:
             wavefronts += _degree(a, lo, hi, shift, bits, count, table, stamp + ideal)

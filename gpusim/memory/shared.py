@@ -176,7 +176,7 @@ def _serve(
             addresses[lane] // geometry.word_bytes, (addresses[lane] + width - 1) // geometry.word_bytes + 1
         )
     ]
-    merges = kind not in (Kind.ATOMIC, Kind.REDUCTION, Kind.ASYNC_COPY)
+    merges = kind not in (Kind.ATOMIC, Kind.ASYNC_COPY)  # a REDUCTION counts lanes on one word together
     turns: dict[int, dict[tuple[int, int], int]] = {}  # bank -> what one pass can serve -> which pass
     wavefronts: list[list[Touch]] = []
     for touch in touches:
@@ -203,6 +203,6 @@ def unsettled(kind: Kind, flags: int, width: int) -> str | None:
             "LDGSTS through L1 has not been measured: counted as most lanes in one bank, equal words not"
             " merged"
         )
-    if kind in (Kind.ATOMIC, Kind.REDUCTION) and (width != 4 or not flags & Flag.ADD):
+    if kind is Kind.ATOMIC and (width != 4 or not flags & Flag.ADD):
         return "only the 32-bit ATOMS.ADD has been measured: counted like it, as most lanes in one bank"
     return None
