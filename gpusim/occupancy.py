@@ -101,12 +101,19 @@ class Occupancy:
         """Times the device must be filled to run the grid (``launch__waves_per_multiprocessor``)."""
         return grid_blocks / (sm_count * self.active_blocks)
 
+    @property
+    def _allocated_per_thread(self) -> float:
+        """Registers of the block's warps over its threads: more where the last warp is partial (2 decimals)."""
+        threads = 32 * self.warps_per_block
+        share = round(self.registers_per_thread_allocated * threads / self.block_threads, 2)
+        return int(share) if share == int(share) else share
+
     def metrics(self) -> dict[str, float]:
         """Values under the profiler's names."""
         named: dict[str, float] = {
             "launch__block_size": self.block_threads,
             "launch__registers_per_thread": self.registers_per_thread,
-            "launch__registers_per_thread_allocated": self.registers_per_thread_allocated,
+            "launch__registers_per_thread_allocated": self._allocated_per_thread,
             "launch__shared_mem_per_block": self.shared_mem_reserved_bytes + self.user_shared,
             "launch__shared_mem_per_block_static": self.static_shared,
             "launch__shared_mem_per_block_dynamic": self.dynamic_shared,

@@ -87,7 +87,8 @@ class AddressSpace:
                 offset = relocation.offset - g.offset
                 if g.section != section or not 0 <= offset < g.size:
                     continue
-                if target is None or relocation.type not in ("R_CUDA_64", "R_CUDA_G64") or offset > g.size - 8:
+                known = relocation.type in ("R_CUDA_64", "R_CUDA_G64") and offset <= g.size - 8
+                if target is None or not known:
                     raise CubinError(
                         f"variable {g.name} starts as the address of {relocation.symbol} ({relocation.type})",
                         hint="addresses of functions in variables are not supported",

@@ -154,7 +154,7 @@ def same_lanes(row, lanes, value):
 
 
 @njit(cache=True, nogil=True)
-def replay(w, lanes):  # type: ignore[no-untyped-def]
+def replay(w, lanes):
     """Note one more issue of the current instruction, for the lanes the earlier ones did not serve."""
     store64(w + REPLAYS, load64(w + REPLAYS) + 1 + (popcount32(lanes) << 32))
 
