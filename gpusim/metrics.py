@@ -126,7 +126,8 @@ DEFINITIONS = _definitions()
 def evaluate(classes: list[str], counts: np.ndarray, counters: np.ndarray) -> dict[str, int]:
     """Every definition over a launch.
 
-    classes: of each instruction; counts: int64[n][4] (executions, lanes, and the same of replays); counters: int64[n][len(Counter)].
+    classes: of each instruction; counts: int64[n][4] (executions, lanes, and the same of replays);
+    counters: int64[n][len(Counter)].
     """
     names = np.array(classes)
     out: dict[str, int] = {}

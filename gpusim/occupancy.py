@@ -103,10 +103,9 @@ class Occupancy:
 
     @property
     def _allocated_per_thread(self) -> float:
-        """Registers of the block's warps over its threads: more where the last warp is partial (2 decimals)."""
+        """Registers of the warps over the threads, 2 decimals: more where the last warp is partial."""
         threads = 32 * self.warps_per_block
-        share = round(self.registers_per_thread_allocated * threads / self.block_threads, 2)
-        return int(share) if share == int(share) else share
+        return round(self.registers_per_thread_allocated * threads / self.block_threads, 2)
 
     def metrics(self) -> dict[str, float]:
         """Values under the profiler's names."""

@@ -1,4 +1,4 @@
-"""Bad launches through the Python API: one error of the right kind, whose sentence says what, where and what next.
+"""Bad launches through the Python API: one error of the right kind that says what, where and what next.
 
 The command line's side of the same (exit code 2, one message, no traceback, nothing left) is in test_cli.py.
 """
@@ -38,14 +38,15 @@ __global__ void stride(int* x, int step) {
 }
 __global__ void before(int* x) { x[(int)threadIdx.x - 2] = 1; }
 __global__ void vector(const float* x, float4* y, int shift) { y[0] = *(const float4*)(x + shift); }
-__global__ void pair(int* x) { extern __shared__ int s[]; *(int2*)(s + 1 + threadIdx.x * 2) = make_int2(1, 2); x[0] = s[1]; }
-__global__ void shared_far(int* x, int i) { __shared__ int s[64]; s[threadIdx.x + i] = 1; __syncthreads(); x[0] = s[0]; }
+__global__ void pair(int* x) { extern __shared__ int s[]; *(int2*)(s + 1 + 2 * *x) = int2{1, 2}; *x = s[1]; }
+__global__ void shared_far(int* x, int i) { __shared__ int s[64]; s[threadIdx.x + i] = 1; x[0] = s[0]; }
 __global__ void endless(volatile int* x) { while (x[0] == 0) { } }
-__global__ void endless_quiet(int* x) { int s = x[0]; while (s != 1) { s = s * 3 + 2; if (s == 1) s = 5; } x[0] = s; }
-__global__ void halves(int* x) { if (threadIdx.x >= 64) asm volatile("bar.sync 2, 128;"); x[threadIdx.x] = 1; }
+__device__ int step(int s) { s = s * 3 + 2; if (s == 1) s = 5; return s; }
+__global__ void halves(int* x) { if (threadIdx.x > 63) asm volatile("bar.sync 2, 128;"); *x = 1; }
 __global__ void __launch_bounds__(64) small(int* x) { x[threadIdx.x] = 1; }
 __global__ void trap(int* x) { if (threadIdx.x == 3) asm("trap;"); x[threadIdx.x] = 1; }
 __global__ void null(int* x, long long p) { x[0] = *(int*)p; }
+__global__ void endless_quiet(int* x) { int s = x[0]; while (s != 1) s = step(s); x[0] = s; }
 }
 """
 
@@ -154,12 +155,16 @@ def test_arguments(module: Module, arguments: list[Any], words: tuple[str, ...])
         (1 << 31, 32, LaunchError, ("x", "2,147,483,648", "2,147,483,647")),
     ],
 )
-def test_shapes(module: Module, grid: Any, block: Any, error: type[GpusimError], words: tuple[str, ...]) -> None:
+def test_shapes(
+    module: Module, grid: Any, block: Any, error: type[GpusimError], words: tuple[str, ...]
+) -> None:
     message(error, lambda: run(module["copy"], grid, block, [floats(4), floats(4), 4]), *words)
 
 
 def test_launch_bounds(module: Module) -> None:
-    message(LaunchError, lambda: run(module["small"], 1, 65, [ints(65)]), "small", "64", "65", "__launch_bounds__")
+    message(
+        LaunchError, lambda: run(module["small"], 1, 65, [ints(65)]), "small", "64", "65", "__launch_bounds__"
+    )
 
 
 @pytest.mark.parametrize(("given", "error"), [(240 << 10, LaunchError), (-1, InputError), (1.5, InputError)])
@@ -173,7 +178,7 @@ def test_unknown_device(module: Module) -> None:
 
 
 def test_unknown_variable(module: Module) -> None:
-    call = lambda: run(module["small"], 1, 1, [ints(1)], symbols={"nothing": np.int32(1)})  # noqa: E731
+    call = lambda: run(module["small"], 1, 1, [ints(1)], symbols={"nothing": np.array(1)})  # noqa: E731
     message(InputError, call, "nothing")
 
 
@@ -182,37 +187,75 @@ def test_unknown_variable(module: Module) -> None:
 
 @pytest.mark.parametrize("traced", [False, True])
 def test_out_of_bounds(module: Module, traced: bool) -> None:
-    """Block 2 of 32 threads, step 3: element 3 x 86 = 258 of 256 is the first one out; thread 86 is lane 22."""
-    call = (lambda: simulate(module["stride"], 4, 32, [ints(256), 3], jobs=1)) if traced else (
-        lambda: run(module["stride"], 4, 32, [ints(256), 3], jobs=1))
-    text = message(MemoryFault, call, "stride", "bad.cu:5", "pc 0x", "STG", "CTA (2,0,0)", "warp 0", "lane 22",
-                   "4 bytes", "0x7f0000000408", "8 bytes after the end of argument 0 (1,024 bytes")
+    """Block 2 of 32 threads, step 3: element 3 x 86 = 258 is the first of 256 out; lane 22."""
+    call = (
+        (lambda: simulate(module["stride"], 4, 32, [ints(256), 3], jobs=1))
+        if traced
+        else (lambda: run(module["stride"], 4, 32, [ints(256), 3], jobs=1))
+    )
+    text = message(
+        MemoryFault,
+        call,
+        "stride",
+        "bad.cu:5",
+        "pc 0x",
+        "STG",
+        "CTA (2,0,0)",
+        "warp 0",
+        "lane 22",
+        "4 bytes",
+        "0x7f0000000408",
+        "8 bytes after the end of argument 0 (1,024 bytes",
+    )
     assert text.count("\n") <= 1
 
 
 def test_before_the_beginning(module: Module) -> None:
-    message(MemoryFault, lambda: run(module["before"], 1, 32, [ints(64)]), "lane 0", "8 bytes before argument 0")
+    message(
+        MemoryFault, lambda: run(module["before"], 1, 32, [ints(64)]), "lane 0", "8 bytes before argument 0"
+    )
 
 
 def test_one_array_is_not_another(module: Module) -> None:
     """An index just beyond one array never lands in the next one, in either direction."""
     for n in (33, 64, 97):
-        message(MemoryFault, lambda n=n: run(module["copy"], 1, n, [floats(32), floats(256), n]),  # type: ignore[misc]
-                "argument 0 (128 bytes", "lane 0", "warp 1")
-        message(MemoryFault, lambda n=n: run(module["copy"], 1, n, [floats(256), floats(32), n]),  # type: ignore[misc]
-                "argument 1 (128 bytes", "lane 0", "warp 1")
+        message(
+            MemoryFault,
+            lambda n=n: run(module["copy"], 1, n, [floats(32), floats(256), n]),  # type: ignore[misc]
+            "argument 0 (128 bytes",
+            "lane 0",
+            "warp 1",
+        )
+        message(
+            MemoryFault,
+            lambda n=n: run(module["copy"], 1, n, [floats(256), floats(32), n]),  # type: ignore[misc]
+            "argument 1 (128 bytes",
+            "lane 0",
+            "warp 1",
+        )
 
 
 def test_null_and_wild_pointers(module: Module) -> None:
-    message(MemoryFault, lambda: run(module["null"], 1, 1, [ints(1), np.int64(0)]), "null", "0x0", "out of bounds")
+    message(
+        MemoryFault, lambda: run(module["null"], 1, 1, [ints(1), np.int64(0)]), "null", "0x0", "out of bounds"
+    )
     message(MemoryFault, lambda: run(module["null"], 1, 1, [ints(1), np.int64(-4)]), "0xfffffffffffffffc")
     message(MemoryFault, lambda: run(module["null"], 1, 1, [ints(1), np.int64(1 << 46)]), "0x400000000000")
 
 
 @pytest.mark.parametrize("shift", [1, 2, 3])
 def test_misaligned_vector(module: Module, shift: int) -> None:
-    message(MemoryFault, lambda: run(module["vector"], 1, 1, [floats(16), floats(4), shift]), "misaligned global",
-            "16 bytes", f"0x7f00000000{4 * shift:02x}", "vector", "bad.cu:8", "lane 0", "multiple of 16")
+    message(
+        MemoryFault,
+        lambda: run(module["vector"], 1, 1, [floats(16), floats(4), shift]),
+        "misaligned global",
+        "16 bytes",
+        f"0x7f00000000{4 * shift:02x}",
+        "vector",
+        "bad.cu:8",
+        "lane 0",
+        "multiple of 16",
+    )
 
 
 def test_aligned_vector_is_fine(module: Module) -> None:
@@ -221,23 +264,46 @@ def test_aligned_vector_is_fine(module: Module) -> None:
 
 
 def test_shared_memory_faults(module: Module) -> None:
-    message(MemoryFault, lambda: run(module["pair"], 1, 2, [ints(1)], dynamic_shared=64), "misaligned shared", "8")
-    message(MemoryFault, lambda: run(module["shared_far"], 1, 64, [ints(1), 1 << 16]), "shared access", "shared_far",
-            "lane 0", "outside")
-    message(MemoryFault, lambda: run(module["shared_far"], 1, 64, [ints(1), 1]), "shared_far", "warp 1", "lane 31")
+    message(
+        MemoryFault, lambda: run(module["pair"], 1, 2, [ints(1)], dynamic_shared=64), "misaligned shared", "8"
+    )
+    message(
+        MemoryFault,
+        lambda: run(module["shared_far"], 1, 64, [ints(1), 1 << 16]),
+        "shared access",
+        "shared_far",
+        "lane 0",
+        "outside",
+    )
+    message(
+        MemoryFault, lambda: run(module["shared_far"], 1, 64, [ints(1), 1]), "shared_far", "warp 1", "lane 31"
+    )
 
 
 @pytest.mark.parametrize("name", ["endless", "endless_quiet"])
 @pytest.mark.parametrize("traced", [False, True])
 def test_endless_loop(module: Module, name: str, traced: bool) -> None:
     start: Any = simulate if traced else run
-    message(BudgetExceeded, lambda: start(module[name], 2, 64, [ints(1)], budget=200_000), name, "200,000", "budget",
-            "pc 0x", "bad.cu:1")
+    message(
+        BudgetExceeded,
+        lambda: start(module[name], 2, 64, [ints(1)], budget=200_000),
+        name,
+        "200,000",
+        "budget",
+        "pc 0x",
+        "bad.cu:1",
+    )
 
 
 def test_barrier_some_warps_never_reach(module: Module) -> None:
-    message(Deadlock, lambda: run(module["halves"], 1, 128, [ints(128)]), "halves", "CTA (0,0,0)",
-            "warps 2-3 at barrier 2", "line 13")
+    message(
+        Deadlock,
+        lambda: run(module["halves"], 1, 128, [ints(128)]),
+        "halves",
+        "CTA (0,0,0)",
+        "warps 2-3 at barrier 2",
+        "line 13",
+    )
 
 
 def test_trap(module: Module) -> None:

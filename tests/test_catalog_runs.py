@@ -36,14 +36,26 @@ def _kernel(row: CatalogKernel, arch: str) -> Kernel:
 
 def _simulate(row: CatalogKernel, size: Size, arch: str = "sm_90", **options: Any) -> SimResult:
     launch = row.launch(size)
-    return simulate(_kernel(row, arch), launch.grid, launch.block, row.inputs(size),
-                    dynamic_shared=launch.dynamic_shared, **options)
+    return simulate(
+        _kernel(row, arch),
+        launch.grid,
+        launch.block,
+        row.inputs(size),
+        dynamic_shared=launch.dynamic_shared,
+        **options,
+    )
 
 
 def _run(row: CatalogKernel, size: Size, arch: str = "sm_90", **options: Any) -> list[Any]:
     launch = row.launch(size)
-    return run(_kernel(row, arch), launch.grid, launch.block, row.inputs(size),
-               dynamic_shared=launch.dynamic_shared, **options)
+    return run(
+        _kernel(row, arch),
+        launch.grid,
+        launch.block,
+        row.inputs(size),
+        dynamic_shared=launch.dynamic_shared,
+        **options,
+    )
 
 
 def _cases() -> Iterator[Any]:

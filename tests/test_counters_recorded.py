@@ -1,7 +1,7 @@
 """Recorded hardware: counters of the catalog's tiny launches on an H200, against the simulator's.
 
-A launch is compared where the compiler of this machine makes the very binary that was measured.  Differences must be
-exactly the numbered ones of validation/DEVIATIONS.md: a new one fails, and so does one that closed.
+A launch is compared where the compiler of this machine makes the very binary that was measured.  Differences
+must be exactly the numbered ones of validation/DEVIATIONS.md: a new one fails, and so does one that closed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import pytest
 from gpusim.simulate import simulate
 from gpusim.validation.launches import HERE, Row, catalog_rows
 
-RECORD = json.loads((HERE / "measurements" / "h200" / "catalog_counters.json").read_text(encoding="utf-8"))["launches"]
+FILE = HERE / "measurements" / "h200" / "catalog_counters.json"
+RECORD = json.loads(FILE.read_text(encoding="utf-8"))["launches"]
 
 #: Launch -> number in DEVIATIONS.md, for exact metrics that differ on the card.
 KNOWN = {
@@ -36,7 +37,8 @@ SAME = [row for row in ROWS if RECORD[row.id]["cubin_sha256"] == row.module.sha2
 
 def different(row: Row) -> dict[str, tuple[float, float]]:
     """Exact metrics that differ: name -> (simulated, measured)."""
-    result = simulate(row.module[row.entry], row.grid, row.block, row.args, dynamic_shared=row.dynamic_shared, full=True)
+    kernel = row.module[row.entry]
+    result = simulate(kernel, row.grid, row.block, row.args, dynamic_shared=row.dynamic_shared, full=True)
     measured = RECORD[row.id]["metrics"]
     return {
         name: (metric.value, measured[name])

@@ -299,7 +299,7 @@ def test_lanes_wait_for_lanes(arch: str) -> None:
 
 @pytest.mark.parametrize("odd", [0, 1])
 def test_both_sides_of_a_branch_make_progress(arch: str, odd: int) -> None:
-    """Independent thread scheduling: whichever side is scheduled first, the side that spins lets the other run."""
+    """Independent thread scheduling: whichever side comes first, the one that spins lets the other run."""
     out = launch(arch, "lane_spin", 1, 32, zeros(32), zeros(32), np.int32(odd))[1]
     assert out.tolist() == [2 * ((i ^ 1) + 1) if (i & 1) == odd else i + 1 for i in range(32)]
 

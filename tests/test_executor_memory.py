@@ -25,7 +25,8 @@ __global__ void shape(int* out) {                      // everything that says w
     int t = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
     int n = blockDim.x * blockDim.y * blockDim.z;
     int* o = out + 7 * (b * n + t);
-    o[0] = threadIdx.x; o[1] = threadIdx.y; o[2] = threadIdx.z; o[3] = blockIdx.x; o[4] = blockIdx.y; o[5] = blockIdx.z;
+    o[0] = threadIdx.x; o[1] = threadIdx.y; o[2] = threadIdx.z;
+    o[3] = blockIdx.x; o[4] = blockIdx.y; o[5] = blockIdx.z;
     int lane; asm("mov.u32 %0, %%laneid;" : "=r"(lane));
     o[6] = lane;
 }
@@ -64,7 +65,8 @@ __global__ void local_array(const int* x, int* out) {  // indexed at run time: l
     for (int k = 0; k < 16; ++k) best = count[k] > count[best] ? k : best;
     out[t] = best * 1000 + count[best];
 }
-__global__ void narrow(const signed char* a, const unsigned char* b, const short* c, unsigned short* d, signed char* e) {
+__global__ void narrow(const signed char* a, const unsigned char* b, const short* c, unsigned short* d,
+                       signed char* e) {
     int t = threadIdx.x;
     d[t] = (unsigned short)(a[t] + b[t] + c[t]);
     e[t] = (signed char)(a[t] * 3);
@@ -83,7 +85,8 @@ __global__ void strong(volatile int* x, int* out) {
 }
 __global__ void atomics(int* sum, unsigned* lo, unsigned long long* big, float* f, int* cas, int* old) {
     int t = threadIdx.x;
-    atomicAdd(sum, t); atomicMin(lo, 1000u - t); atomicMax(lo + 1, (unsigned)t); atomicXor(lo + 2, 1u << (t & 31));
+    atomicAdd(sum, t); atomicMin(lo, 1000u - t); atomicMax(lo + 1, (unsigned)t);
+    atomicXor(lo + 2, 1u << (t & 31));
     atomicAdd(big, 1ull << 40); atomicAdd(f, 0.25f);
     int seen = *cas, was;
     do { was = seen; seen = atomicCAS(cas, was, was + t); } while (seen != was);
@@ -145,12 +148,23 @@ def launch(arch: str, name: str, grid: Any, block: Any, *args: Any, **options: A
 
 @pytest.mark.parametrize(
     ("grid", "block"),
-    [((1, 1, 1), (1, 1, 1)), ((3, 2, 4), (5, 3, 2)), ((2, 1, 3), (33, 1, 1)), ((1, 5, 1), (8, 8, 4)), (2, (1, 1, 64)),
-     (7, 1000), ((2, 3), (16, 7))],
+    [
+        ((1, 1, 1), (1, 1, 1)),
+        ((3, 2, 4), (5, 3, 2)),
+        ((2, 1, 3), (33, 1, 1)),
+        ((1, 5, 1), (8, 8, 4)),
+        (2, (1, 1, 64)),
+        (7, 1000),
+        ((2, 3), (16, 7)),
+    ],
 )
 def test_every_thread_knows_its_place(arch: str, grid: Any, block: Any) -> None:
-    gx, gy, gz = ((grid,) if isinstance(grid, int) else grid) + (1,) * (2 if isinstance(grid, int) else 3 - len(grid))
-    bx, by, bz = ((block,) if isinstance(block, int) else block) + (1,) * (2 if isinstance(block, int) else 3 - len(block))
+    gx, gy, gz = ((grid,) if isinstance(grid, int) else grid) + (1,) * (
+        2 if isinstance(grid, int) else 3 - len(grid)
+    )
+    bx, by, bz = ((block,) if isinstance(block, int) else block) + (1,) * (
+        2 if isinstance(block, int) else 3 - len(block)
+    )
     n, blocks = bx * by * bz, gx * gy * gz
     out = launch(arch, "shape", grid, block, zeros(7 * n * blocks))[0].reshape(blocks, n, 7)
     t, b = np.meshgrid(np.arange(n), np.arange(blocks))
@@ -182,8 +196,12 @@ def test_variables_have_their_initial_values(arch: str) -> None:
 
 
 def test_variables_can_be_set(arch: str) -> None:
-    symbols = {"scale": np.int32(-5), "offset": np.array([7], np.int32), "untouched": np.arange(4, dtype=np.int32),
-               "weights": np.array([9, 8], np.float32)}
+    symbols = {
+        "scale": np.int32(-5),
+        "offset": np.array([7], np.int32),
+        "untouched": np.arange(4, dtype=np.int32),
+        "weights": np.array([9, 8], np.float32),
+    }
     out, w = launch(arch, "variables", 1, 32, zeros(32), zeros(32, np.float32), symbols=symbols)
     assert out.tolist() == [-5 * 2 ** (t & 7) + 7 + (t & 3) + 2 for t in range(32)]
     assert w.tolist() == [(9.0, 8.0, 2.5, 3.5)[t & 3] for t in range(32)]
@@ -193,7 +211,9 @@ def test_variables_can_be_set(arch: str) -> None:
 
 def test_templates_by_their_names(arch: str) -> None:
     x = np.arange(32, dtype=np.float32)
-    assert launch(arch, "affine<float, 4>", 1, 32, x, np.float32(2))[0].tolist() == [2.0 * i + 4 for i in range(32)]
+    assert launch(arch, "affine<float, 4>", 1, 32, x, np.float32(2))[0].tolist() == [
+        2.0 * i + 4 for i in range(32)
+    ]
     y = np.arange(32, dtype=np.int64) << 33
     out = launch(arch, "affine<long long, -2>", 1, 32, y, np.int64(3))[0]
     assert out.tolist() == [3 * (i << 33) - 2 for i in range(32)]
@@ -210,7 +230,9 @@ def test_ptx_source(arch: str) -> None:
 
 def test_generic_pointers(arch: str) -> None:
     x = (np.arange(32) * 3 + 1).astype(np.int32)
-    want = [1000 + 31 - t if t % 3 == 0 else x[t] if t % 3 == 1 else 10 * (x[t] & 3) + x[t] for t in range(32)]
+    want = [
+        1000 + 31 - t if t % 3 == 0 else x[t] if t % 3 == 1 else 10 * (x[t] & 3) + x[t] for t in range(32)
+    ]
     assert launch(arch, "generic", 1, 32, x, zeros(32))[1].tolist() == want
 
 
@@ -247,8 +269,18 @@ def test_volatile_and_strong_accesses(arch: str) -> None:
 
 def test_atomics(arch: str) -> None:
     """96 threads; 0.25 adds without rounding; the exchange finds a value of 0 or more each time."""
-    out = launch(arch, "atomics", 1, 96, zeros(1), np.array([2000, 0, 0], np.uint32), zeros(1, np.uint64),
-                 zeros(1, np.float32), zeros(2), zeros(96))
+    out = launch(
+        arch,
+        "atomics",
+        1,
+        96,
+        zeros(1),
+        np.array([2000, 0, 0], np.uint32),
+        zeros(1, np.uint64),
+        zeros(1, np.float32),
+        zeros(2),
+        zeros(96),
+    )
     total = 96 * 95 // 2
     assert out[0][0] == total
     assert out[1].tolist() == [1000 - 95, 95, 0xFFFFFFFF]  # each bit is flipped three times
@@ -263,8 +295,11 @@ def test_atomics(arch: str) -> None:
 
 def executed(result: SimResult, *opcodes: str) -> list[tuple[int, int]]:
     """(executions, lanes) of the instructions whose text has all the words, in address order."""
-    return [(row["inst_executed"], row["thread_inst_executed"]) for row in result.instructions
-            if all(word in row["sass"] for word in opcodes)]
+    return [
+        (row["inst_executed"], row["thread_inst_executed"])
+        for row in result.instructions
+        if all(word in row["sass"] for word in opcodes)
+    ]
 
 
 def test_straight_code_counts_once_a_warp(arch: str) -> None:
@@ -273,7 +308,9 @@ def test_straight_code_counts_once_a_warp(arch: str) -> None:
     texts = [row["sass"] for row in result.instructions]
     end = next(i for i, text in enumerate(texts) if "EXIT" in text)
     for i, row in enumerate(result.instructions):
-        assert (row["inst_executed"], row["thread_inst_executed"]) == ((12, 300) if i <= end else (0, 0)), row["sass"]
+        assert (row["inst_executed"], row["thread_inst_executed"]) == ((12, 300) if i <= end else (0, 0)), (
+            row["sass"]
+        )
     metrics = {name: metric.value for name, metric in result.metrics.items()}
     assert metrics["smsp__inst_executed.sum"] == 12 * (end + 1)
     assert metrics["smsp__thread_inst_executed.sum"] == 300 * (end + 1)

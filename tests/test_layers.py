@@ -19,7 +19,7 @@ PACKAGE = ROOT / "gpusim"
 #: Lowest first. A name stands for the module or for everything in the package of that name.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "events", "output", "launch", "device"),
-    ("cubin", "isa", "memory", "metrics", "occupancy"),
+    ("cubin", "compiled", "isa", "memory", "metrics", "occupancy"),
     ("program",),
     ("functional",),
     ("simulate",),

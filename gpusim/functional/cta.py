@@ -10,8 +10,7 @@ a number of threads, when that many have arrived (a warp counts as 32).
 
 from __future__ import annotations
 
-from numba import njit
-
+from gpusim.compiled import compiled
 from gpusim.functional import layout as L
 from gpusim.functional.raw import load64, popcount32, store32, store64
 from gpusim.functional.warp import (
@@ -46,7 +45,7 @@ PREDICATES, PREDICATE_WORDS = L.row(L.ROW_P), 16 * (L.ROW_LANE - L.ROW_P)
 REGISTERS = L.row(L.ROW_R)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def start_cta(slots, s, cta, q, context):
     """Reset a slot for a CTA: headers, predicates, registers, shared memory (all zero)."""
     slots[s, SLOT_CTA] = cta
@@ -90,7 +89,7 @@ def start_cta(slots, s, cta, q, context):
             store64(local + 8 * i, 0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def waiting_at(w, barrier):
     """Lanes of a warp parked at a barrier, and the request of one of them (-1: none)."""
     mask, request = 0, -1
@@ -102,7 +101,7 @@ def waiting_at(w, barrier):
     return mask, request
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def open_barriers(slots, s, q):
     """Release every barrier of the slot's CTA that is complete; True if one was."""
     opened = False
@@ -157,7 +156,7 @@ def open_barriers(slots, s, q):
     return opened
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def run_slot(slots, s, q, counts, context, progress):
     """One turn of a CTA: each ready warp runs once. Returns R_QUANTUM, or what stopped it."""
     moved = False
@@ -200,7 +199,7 @@ def run_slot(slots, s, q, counts, context, progress):
     return L.R_QUANTUM
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def run_ctas(slots, ctas, q, counts, context, progress):
     """Run the CTAs of a list through the slots until done, or until something needs attention.
 

@@ -13,8 +13,7 @@ the profiler's source page, but is issued once for each place: these replays are
 
 from __future__ import annotations
 
-from numba import njit
-
+from gpusim.compiled import compiled
 from gpusim.functional import layout as L
 from gpusim.functional.raw import call_handler, load32, load64, lowest_bit, popcount32, store32, store64
 
@@ -27,7 +26,7 @@ ACTIVE_ROW, B_ROW, FIRST_OPERAND = L.ACTIVE_ROW, L.row(L.ROW_B), L.O_OPERANDS
 ALL = 0xFFFFFFFF
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(inline="always")
 def set_active(w, mask):
     """Make ``mask`` the current group's lanes, as bits and as a row of 0 / -1."""
     store64(w + ACTIVE, mask)
@@ -35,7 +34,7 @@ def set_active(w, mask):
         store32(w + ACTIVE_ROW + 4 * lane, -((mask >> lane) & 1))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def park(w, pc, mask, why, expected):
     n = load64(w + GROUPS)
     at = w + PARKED + n * PARKED_BYTES
@@ -46,7 +45,7 @@ def park(w, pc, mask, why, expected):
     store64(w + GROUPS, n + 1)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def unpark(w, index):
     """Remove parked group ``index``, keeping the order of the others."""
     n = load64(w + GROUPS) - 1
@@ -57,14 +56,14 @@ def unpark(w, index):
     store64(w + GROUPS, n)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def barrier_mask(w, register, mask):
     """The lanes that must meet at a convergence barrier, as the lanes in ``mask`` know it."""
     lane = lowest_bit(mask)
     return load32(w + B_ROW + register * ROW_BYTES + 4 * lane) & ALL
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def expectation(w, at):
     """The lanes a parked group waits for (exited ones included)."""
     why = load64(at + 16)
@@ -73,7 +72,7 @@ def expectation(w, at):
     return barrier_mask(w, why - L.P_BSYNC, load64(at + 8))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def try_release(w):
     """Turn waiting groups whose lanes have all come into ready ones (merged where they meet).
 
@@ -119,7 +118,7 @@ def try_release(w):
     return False
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def next_group(w):
     """Choose the next group to run after the current one parked or ended; returns the warp's state."""
     while True:
@@ -143,7 +142,7 @@ def next_group(w):
             return L.S_BLOCKED if at_barrier else L.S_STUCK
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def same_lanes(row, lanes, value):
     """Those of ``lanes`` whose word in a row equals ``value`` (0 to 2^32 - 1)."""
     out = 0
@@ -153,13 +152,13 @@ def same_lanes(row, lanes, value):
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def replay(w, lanes):
     """Note one more issue of the current instruction, for the lanes the earlier ones did not serve."""
     store64(w + REPLAYS, load64(w + REPLAYS) + 1 + (popcount32(lanes) << 32))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def rotate(w, pc):
     """Give another ready group its turn, so that lanes that wait for other lanes make progress."""
     if load64(w + GROUPS) > 0:
@@ -169,7 +168,7 @@ def rotate(w, pc):
         store64(w + PC, pc)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def control(w, op, pc, kind, lanes):
     """A control instruction; ``lanes``: what its handler returned. Returns next pc, or -1 - state."""
     mask = load64(w + ACTIVE)
@@ -258,7 +257,7 @@ def control(w, op, pc, kind, lanes):
     return -1 - state
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def indirect(w, op, pc, lanes, n_ops):
     """RET, BRX, CALL through registers: one issue splits the group by target; the first lane's goes first."""
     mask = load64(w + ACTIVE)
@@ -287,7 +286,7 @@ def indirect(w, op, pc, lanes, n_ops):
     return first
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def run_warp(w, ops, n_ops, counts, quantum, context):
     """Run a warp until it blocks, ends, faults, fills the event buffer or has issued ``quantum``.
 

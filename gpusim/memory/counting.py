@@ -1,17 +1,16 @@
 """The compiled loops of `gpusim.memory.counters`: events to per-instruction counters.
 
 What the counters mean, their units and what they leave out is said there and in :class:`Counter`.
-All compiled functions, and the constants they use, stand in this one file because numba's on-disk cache
-does not notice a change in another file.  They release the GIL and keep no state between calls.
+Compiled functions release the GIL and keep no state between calls.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
 
-import numba as nb
 import numpy as np
 
+from gpusim.compiled import compiled
 from gpusim.events import EVENT, LANES, Flag, Kind, Space
 
 
@@ -83,13 +82,13 @@ _C_LOCAL_REQUESTS, _C_LOCAL_SECTORS = int(Counter.LOCAL_REQUESTS), int(Counter.L
 _C_SHARED_WORDS = int(Counter.SHARED_WORDS)
 
 
-@nb.njit(cache=True, nogil=True)
+@compiled
 def _log2(n):
     """Of a width: 1, 2, 4, 8 or 16."""
     return np.int64(n > 1) + np.int64(n > 2) + np.int64(n > 4) + np.int64(n > 8)
 
 
-@nb.njit(cache=True, nogil=True)
+@compiled
 def _popcount(x):
     x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))
     x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
@@ -97,7 +96,7 @@ def _popcount(x):
     return np.int64((x * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
-@nb.njit(cache=True, nogil=True, inline="always")
+@compiled(inline="always")
 def _gather(words, i, mask, out):
     """Addresses of the active lanes in lane order; their number."""
     n = 0
@@ -107,7 +106,7 @@ def _gather(words, i, mask, out):
     return n
 
 
-@nb.njit(cache=True, nogil=True)
+@compiled
 def _sort(a, lo, hi):
     """Insertion sort: at most a few dozen keys, usually runs already in order."""
     for j in range(lo + 1, hi):
@@ -119,7 +118,7 @@ def _sort(a, lo, hi):
         a[k] = x
 
 
-@nb.njit(cache=True, nogil=True)
+@compiled
 def _degree(a, first, last, shift, bank_bits, count, table, stamp):
     """Most distinct units (words; pairs or quads of words for wide accesses) in one bank.
 
@@ -179,7 +178,7 @@ def _degree(a, first, last, shift, bank_bits, count, table, stamp):
     return most
 
 
-@nb.njit(cache=True, nogil=True)
+@compiled
 def _distinct(a, n, shift, table, stamp):
     """Distinct units among the first n addresses."""
     s, one = np.uint64(shift), np.uint64(1)
@@ -216,7 +215,7 @@ def _distinct(a, n, shift, table, stamp):
     return units
 
 
-@nb.njit(cache=True, nogil=True)
+@compiled
 def _lanes_per_bank(a, lo, hi, shift, bank_bits, count):
     """Most lanes in one bank, same word or not: what an atomic pays."""
     banks = 1 << bank_bits
@@ -231,7 +230,7 @@ def _lanes_per_bank(a, lo, hi, shift, bank_bits, count):
     return most
 
 
-@nb.njit(cache=True, nogil=True)
+@compiled
 def _merges(words, i, mask):
     """Every active lane has the address of lane^1 (or that lane is inactive), or every one of lane^2."""
     ones = True
@@ -248,7 +247,7 @@ def _merges(words, i, mask):
     return True
 
 
-@nb.njit(cache=True, nogil=True)
+@compiled
 def _shared(words, i, mask, kind, width, word_shift, bank_bits, a, n, count, table, stamp):
     """Wavefronts and ideal wavefronts of one access (hardware.md 3)."""
     shift = max(word_shift, _log2(width))
@@ -273,7 +272,7 @@ def _shared(words, i, mask, kind, width, word_shift, bank_bits, a, n, count, tab
     return wavefronts, ideal
 
 
-@nb.njit(cache=True, nogil=True)
+@compiled
 def _copy_by_group(words, i, mask, lanes, sector_shift, a):
     """Read side of LDGSTS: sectors summed over lane groups, and wavefronts its pattern adds to the write.
 
@@ -294,7 +293,7 @@ def _copy_by_group(words, i, mask, lanes, sector_shift, a):
     return sectors, extra
 
 
-@nb.njit(cache=True, nogil=True)
+@compiled
 def _rounds(a, n, sector_shift):
     """Sectors of all rounds of distinct addresses; sorts ``a``.
 
@@ -317,7 +316,7 @@ def _rounds(a, n, sector_shift):
     return total + most
 
 
-@nb.njit(cache=True, nogil=True)
+@compiled
 def _tag_wavefronts(a, n, line_shift, tag_banks, count):
     """Most distinct lines in one tag bank; ``a`` holds equal lines side by side."""
     for k in range(len(count)):
@@ -336,7 +335,7 @@ def _tag_wavefronts(a, n, line_shift, tag_banks, count):
     return most
 
 
-@nb.njit(cache=True, nogil=True)
+@compiled
 def _global(a, n, width, sector_shift, line_shift):
     """Distinct addresses, sectors and lines; leaves equal lines side by side in ``a``."""
     falls = 0
@@ -378,7 +377,7 @@ def _global(a, n, width, sector_shift, line_shift):
     return addresses, sectors, lines
 
 
-@nb.njit(cache=True, nogil=True)
+@compiled
 def _local_sectors(words, i, mask, per_lane, word_shift, sector_shift, a):
     """Word k of lane l lies at (k x 32 + l) words: a sector holds one word of 8 neighbouring lanes."""
     shift = np.uint64(word_shift)
@@ -404,7 +403,7 @@ def _local_sectors(words, i, mask, per_lane, word_shift, sector_shift, a):
     return sectors
 
 
-@nb.njit(cache=True, nogil=True)
+@compiled
 def count(words, out, word_shift, bank_bits, sector_bits, line_bits, tag_banks):
     """Index of the first event that cannot be counted, or -1."""
     a = np.empty(LANES + 1, np.uint64)  # one spare: the gather writes before it decides to keep

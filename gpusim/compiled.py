@@ -1,0 +1,64 @@
+"""numba's ``njit`` as gpusim uses it: without the GIL, and cached on disk by content.
+
+numba notices a change of the file a function stands in, not of the files whose functions and constants it
+uses.  So the cache directory carries a hash of every source that compiled code is made of: a new version of
+any of them starts a new cache, and old machine code cannot run against new tables.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core import config
+
+from gpusim.cubin.cache import directory
+
+#: Sources of compiled functions and of the constants they use.
+_SOURCES = (
+    "compiled.py",
+    "events.py",
+    "functional/cta.py",
+    "functional/layout.py",
+    "functional/raw.py",
+    "functional/warp.py",
+    "memory/coalescer.py",
+    "memory/counting.py",
+    "memory/shared.py",
+)
+
+
+@cache
+def _cache_directory() -> str | None:
+    """A directory for this content of the sources, or None if nothing can be written."""
+    root = directory()
+    if root is None:
+        return None
+    digest = hashlib.sha256(numba.__version__.encode())
+    for name in _SOURCES:
+        digest.update((Path(__file__).parent / name).read_bytes())
+    place = root / "numba" / digest.hexdigest()[:16]
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return str(place) if os.access(place, os.W_OK) else None
+
+
+def compiled(function: Callable[..., Any] | None = None, *, inline: str = "never") -> Any:
+    """Decorator: ``@compiled`` or ``@compiled(inline="always")``."""
+    if function is None:
+        return lambda f: compiled(f, inline=inline)
+    place = _cache_directory()
+    before = config.CACHE_DIR
+    if place is not None:
+        config.CACHE_DIR = place
+    try:
+        return numba.njit(cache=place is not None, nogil=True, inline=inline)(function)
+    finally:
+        config.CACHE_DIR = before
