@@ -12,12 +12,15 @@ import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numba
-from numba.core import config
+import numba.core.config
 
 from gpusim.cubin.cache import directory
+
+#: numba's settings are attributes made at run time.
+_config: Any = numba.core.config
 
 #: Sources of compiled functions and of the constants they use.
 _SOURCES = (
@@ -50,15 +53,15 @@ def _cache_directory() -> str | None:
     return str(place) if os.access(place, os.W_OK) else None
 
 
-def compiled(function: Callable[..., Any] | None = None, *, inline: str = "never") -> Any:
+def compiled(function: Callable[..., Any] | None = None, *, inline: Literal["never", "always"] = "never") -> Any:
     """Decorator: ``@compiled`` or ``@compiled(inline="always")``."""
     if function is None:
         return lambda f: compiled(f, inline=inline)
     place = _cache_directory()
-    before = config.CACHE_DIR
+    before = _config.CACHE_DIR
     if place is not None:
-        config.CACHE_DIR = place
+        _config.CACHE_DIR = place
     try:
         return numba.njit(cache=place is not None, nogil=True, inline=inline)(function)
     finally:
-        config.CACHE_DIR = before
+        _config.CACHE_DIR = before

@@ -128,7 +128,6 @@ class Occupancy:
 
 # --- The SM's resources ------------------------------------------------------------------------------
 
-
 @dataclass(frozen=True, slots=True)
 class _Sm:
     """The numbers of a device file that decide residency, read once."""
