@@ -53,7 +53,9 @@ def _cache_directory() -> str | None:
     return str(place) if os.access(place, os.W_OK) else None
 
 
-def compiled(function: Callable[..., Any] | None = None, *, inline: Literal["never", "always"] = "never") -> Any:
+def compiled(
+    function: Callable[..., Any] | None = None, *, inline: Literal["never", "always"] = "never"
+) -> Any:
     """Decorator: ``@compiled`` or ``@compiled(inline="always")``."""
     if function is None:
         return lambda f: compiled(f, inline=inline)
