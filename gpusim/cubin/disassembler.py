@@ -23,15 +23,18 @@ Listing = dict[str, list[tuple[str, str, str | None]]]
 
 def disassemble(cubin: bytes, sha256: str, where: str) -> Listing:
     """What ``nvdisasm -json`` prints, without its frame."""
-    place, entry = _nvdisasm("json 2", sha256)
+    place, entry = _nvdisasm("json 3", sha256)
     if (payload := cache.get("sass", entry)) is not None:
         return dict(json.loads(payload))
     text = _run(place, ["-json", "-c"], cubin, where)
     listing: Listing = {}
     try:
+        section: list[tuple[str, str, str | None]] = []
         for function in json.loads(text, strict=False, object_pairs_hook=_first_wins)[1]:
-            rows = listing.setdefault(function["function-name"], [])
-            rows += [_fields(row) for row in function["sass-instructions"]]
+            # nvdisasm 13.0 lists functions inside a section apart, after it, by their start in the section
+            if not function["start"] or function["start"] != 16 * len(section):
+                section = listing.setdefault(function["function-name"], [])
+            section += [_fields(row) for row in function["sass-instructions"]]
     except (ValueError, LookupError, TypeError) as err:
         raise CubinError("nvdisasm printed a listing that cannot be read", where=where) from err
     cache.put("sass", entry, json.dumps(listing, separators=(",", ":")).encode())

@@ -25,7 +25,8 @@ _FLOAT = re.compile(r"^[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+|INF|QNAN|SNAN|NA
 _CONST = re.compile(r"^(c|cx)\[([^\]]*)\]\[([^\]]*)\]((?:\.[A-Za-z0-9_]+)*)$")
 _DESC = re.compile(r"^(?:g?desc)\[UR(Z|\d+)(?:\.64)?\](.*)$")
 _MEM = re.compile(r"^\[([^\]]*)\]((?:\.[A-Za-z0-9_]+)*)$")
-_TWO_ADDRESSES = re.compile(r"^(\[[^\]]*\])(\[)")
+_GLUED = re.compile(r"(?<=[0-9Z])\[")
+_TWO_ADDRESSES = re.compile(r"^((?:g?desc\[[^\]]*\])?\[[^\]]*\])((?:g?desc\[[^\]]*\])?\[[^\]]*\])")
 _SPLIT = re.compile(r",(?![^\[{]*[\]}])")
 
 
@@ -149,6 +150,22 @@ def parse_operand(text: str, encoding: int) -> Operand:
     return Operand(kind="name", **flags)
 
 
+def _separated(text: str) -> str:
+    """Operands with the commas some versions of nvdisasm leave out.
+
+    13.0 prints ``R4[R5+0x220]``, and the two addresses of LDGSTS as ``desc[UR6][R2.64][R7]``, the global one
+    first; 13.5 prints ``[R7][R2.64]`` for sm_80. The global address, the one of 64 bits, goes second.
+    """
+    text = _GLUED.sub(",[", text)
+    two = _TWO_ADDRESSES.match(text)
+    if two is None:
+        return text
+    first, second = two.groups()
+    if ".64" in first and ".64" not in second.split("]")[-2]:
+        first, second = second, first
+    return f"{first},{second}{text[two.end() :]}"
+
+
 def parse_instruction(
     pc: int,
     opcode_text: str,
@@ -161,8 +178,7 @@ def parse_instruction(
 ) -> Instruction:
     """An instruction from the three fields nvdisasm prints and its 128-bit encoding."""
     opcode, *modifiers = opcode_text.strip().split(".")
-    # sm_80 prints the two addresses of LDGSTS without a comma: [R7][R2.64]
-    words = _SPLIT.split(_TWO_ADDRESSES.sub(r"\1,\2", operands_text)) if operands_text.strip() else []
+    words = _SPLIT.split(_separated(operands_text)) if operands_text.strip() else []
     operands = tuple(parse_operand(o, encoding) for o in words)
     guard = None
     if predicate_text and not predicate_text.strip().startswith("@"):
