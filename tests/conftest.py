@@ -1,12 +1,7 @@
-"""What all tests share: the hypothesis profile, and the measured data beside a project checkout.
-
-``shared`` data (measurements, cases) lies beside the checkout on the project's own machines; tests that
-need files the repository does not carry ask for :func:`shared_dir` and are skipped elsewhere.
-"""
+"""What all tests share: the hypothesis profile and the folder of measured records."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -29,9 +24,6 @@ def root() -> Path:
 
 
 @pytest.fixture(scope="session")
-def shared_dir() -> Path:
-    """Folder of measured data beside the checkout (or $GPUSIM_SHARED)."""
-    found = Path(os.environ.get("GPUSIM_SHARED", ROOT.parent / "shared"))
-    if not (found / "cases" / "manifest.json").exists():
-        pytest.skip(f"the measured cases are not on this machine ({found})")
-    return found
+def h200() -> Path:
+    """Folder of the H200's records, the measured cases among them."""
+    return ROOT / "validation" / "measurements" / "h200"

@@ -67,8 +67,8 @@ def test_kernel_needs_equal_what_the_card_reported(name: str) -> None:
         assert kernel.barriers == barriers
 
 
-def test_every_measured_launch(shared_dir: Path) -> None:
-    cases = shared_dir / "cases"
+def test_every_measured_launch(h200: Path) -> None:
+    cases = h200 / "cases"
     measured = json.loads((cases / "measured_h200.json").read_text())
     launches = json.loads((cases / "manifest.json").read_text())
     for launch in launches:

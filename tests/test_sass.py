@@ -1,4 +1,4 @@
-"""Golden: operands as different versions of nvdisasm print them (13.0 and 13.5, seen on the project's kernels)."""
+"""Golden: operands as versions of nvdisasm print them (13.0 and 13.5, on the project's kernels)."""
 
 from __future__ import annotations
 

@@ -74,6 +74,11 @@ class Step:
         """Shared wavefronts that better addresses would save: the bank conflicts."""
         return self.wavefronts - self.wavefronts_ideal
 
+    @property
+    def estimated(self) -> bool:
+        """Whether the shared wavefronts rest on a rule that hardware has not settled."""
+        return self.result.metrics["memory_l1_wavefronts_shared"].tier == "modelled"
+
     def accesses(self) -> list[LineAccess]:
         """Memory accesses by source line."""
         return by_line(self.result.instructions, self.result.kernel.module.path)
@@ -121,7 +126,7 @@ def _costs(steps: Sequence[Step], size: int, device: str) -> Table:
         table.add_row(
             step.id,
             count(step.metric("smsp__inst_executed.sum")),
-            count(step.wavefronts) if step.wavefronts else "-",
+            f"{'~' if step.estimated else ''}{count(step.wavefronts)}" if step.wavefronts else "-",
             count(step.wavefronts_ideal) if step.wavefronts else "-",
             _excess(step),
             count(step.sectors),
@@ -208,6 +213,10 @@ def _readings(steps: Sequence[Step]) -> Text:
     lines.append(
         "  Shared reads: 'broadcast' costs nothing extra; 'n-way conflict' takes n times the wavefronts."
     )
+    if any(step.estimated for step in steps):
+        lines.append(
+            "  ~ marks an estimate: how an asynchronous copy (LDGSTS) writes shared memory is not settled."
+        )
     text = Text("\n".join(lines))
     text.stylize("bold", 0, len(lines[0]))
     return text
