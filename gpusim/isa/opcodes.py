@@ -7,14 +7,26 @@ reference to ``reference``.
 
 from __future__ import annotations
 
-from gpusim.isa import rows_control, rows_float, rows_half, rows_integer, rows_memory, rows_tensor, rows_warp
+from gpusim.isa import (
+    rows_control,
+    rows_convert,
+    rows_float,
+    rows_half,
+    rows_integer,
+    rows_memory,
+    rows_mufu,
+    rows_tensor,
+    rows_warp,
+)
 from gpusim.isa.table import TABLE, Bound, Row, bind
 
 __all__ = ["FAMILIES", "TABLE", "Bound", "Row", "bind"]
 
 FAMILIES = {
     "integer, logic, moves": rows_integer,
-    "fp32, fp64, conversions, MUFU": rows_float,
+    "fp32, fp64": rows_float,
+    "conversions": rows_convert,
+    "multi-function unit": rows_mufu,
     "packed halves": rows_half,
     "warp and special registers": rows_warp,
     "memory": rows_memory,

@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gpusim.isa.rows_float import COMPARE, compare, exp2_f64, minmax, two_sum
+from gpusim.isa.rows_float import COMPARE, compare, minmax, two_sum
 from gpusim.isa.rows_integer import boolean
+from gpusim.isa.rows_mufu import exp2_f64
 from gpusim.isa.table import row
 
 PTX = "PTX ISA 9.0, half-precision arithmetic"
