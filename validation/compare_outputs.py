@@ -27,6 +27,8 @@ BOUNDED = {"MUFU"}
 UNORDERED = {"RED", "REDG", "ATOM", "ATOMG", "ATOMS"}
 
 
+#: CTAs above which a launch marked heavy is not executed.
+LARGE = 1000
 #: Launches with known peculiarities.
 PECULIAR = {"s05:s05": "the kernel reads shared memory it never wrote: the card shows what lay there"}
 
@@ -53,9 +55,9 @@ def compare(rows: Iterable[Row], measured: dict[str, Any]) -> dict[str, dict[str
         if device is None or "error" in device:
             continue
         entry: dict[str, Any] = {"cubin_sha256": row.module.sha256, "arrays_sha256": device}
-        if row.heavy:
+        if row.heavy and row.grid[0] * row.grid[1] * row.grid[2] > LARGE:
             entry["equal"] = None
-            entry["why"] = "heavy: not executed whole by the simulator"
+            entry["why"] = "too large to execute whole; what sampled CTAs write was compared by hand (DEVIATIONS.md)"
         else:
             try:
                 values = run(
