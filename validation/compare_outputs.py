@@ -57,7 +57,7 @@ def compare(rows: Iterable[Row], measured: dict[str, Any]) -> dict[str, dict[str
         entry: dict[str, Any] = {"cubin_sha256": row.module.sha256, "arrays_sha256": device}
         if row.heavy and row.grid[0] * row.grid[1] * row.grid[2] > LARGE:
             entry["equal"] = None
-            entry["why"] = "too large to execute whole; what sampled CTAs write was compared by hand (DEVIATIONS.md)"
+            entry["why"] = "too large to execute whole; sampled CTAs were compared by hand (DEVIATIONS.md)"
         else:
             try:
                 values = run(
