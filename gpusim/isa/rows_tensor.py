@@ -8,7 +8,8 @@ Floating-point accumulation (:func:`block_sum`): products are exact, every term 
 aligned to the largest exponent and cut (toward zero) below a fixed number of bits, added exactly, and the
 sum is cut to fp32 (rounded to nearest for an fp16 result).  How many terms go into one such sum and how many
 bits are kept is the hardware's: with ``ACCUMULATE`` all of 393,216 results of six shapes and types measured
-on an H200, the same they were fitted on, come out bit for bit (validation/measurements/h200/outputs.json, probes ``mma_*``).  Other
+on an H200, the same they were fitted on,
+come out bit for bit (validation/measurements/h200/outputs.json, probes ``mma_*``).  Other
 architectures sum fewer terms at once; their results are stated as bounded, not exact.
 
 Sources: PTX ISA 9.0, mma fragments; the form of the sum: Fasi et al., "Numerical behavior of NVIDIA tensor
