@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from gpusim.device import load_device
 from gpusim.errors import InputError
 from gpusim.events import EVENT, LANES, Flag, Kind, Space
-from gpusim.memory import coalescer, shared
+from gpusim.memory import coalescer
 from gpusim.memory.coalescer import GlobalGeometry, SectorMap, sector_map
 from gpusim.memory.counters import N_COUNTERS, Counter, count_events
 from gpusim.memory.shared import BankMap, SharedGeometry, bank_map
@@ -218,12 +218,10 @@ def _answer(asked: Sequence[AccessResult], device: str) -> list[AccessResult]:
 
 
 def _shared_result(one: AccessResult, counts: list[int]) -> AccessResult:
-    rule = _OPS[one.space, one.op]
-    wavefronts, ideal = counts[Counter.SHARED_WAVEFRONTS], counts[Counter.SHARED_IDEAL_WAVEFRONTS]
+    wavefronts, ideal = counts[Counter.BANK_WAVEFRONTS], counts[Counter.BANK_IDEAL_WAVEFRONTS]
     return AccessResult(
         one.space, one.op, one.width, one.mask, one.offsets, device=one.device,
         wavefronts=wavefronts, ideal_wavefronts=ideal, bank_conflicts=wavefronts - ideal,
-        unsettled=shared.unsettled(rule.kind, rule.flags, one.width),
     )  # fmt: skip
 
 
@@ -237,7 +235,7 @@ def _global_result(one: AccessResult, counts: list[int], geometry: GlobalGeometr
         requests=counts[Counter.REQUESTS], sectors=counts[Counter.SECTORS],
         ideal_sectors=counts[Counter.IDEAL_SECTORS], lines=counts[Counter.LINES],
         tag_wavefronts=counts[Counter.TAG_WAVEFRONTS] if known else None,
-        unsettled=coalescer.unsettled(rule.kind, one.width),
+        unsettled=coalescer.unsettled(rule.kind) if counts[Counter.UNSETTLED_GLOBAL] else None,
     )  # fmt: skip
 
 

@@ -30,7 +30,9 @@ _SOURCES = (
     "functional/layout.py",
     "functional/raw.py",
     "functional/warp.py",
+    "memory/banks.py",
     "memory/coalescer.py",
+    "memory/copies.py",
     "memory/counting.py",
     "memory/shared.py",
 )

@@ -29,7 +29,7 @@ from opcode_harness import (
 )
 
 from gpusim.isa.instruction import Operand
-from gpusim.isa.reference_memory import SPACE, access_bytes
+from gpusim.isa.reference_memory import SPACE, VECTORS, access_bytes
 
 SIZES = ("", ".U8", ".S8", ".U16", ".S16", ".64", ".128")
 INTEGER = ("ADD", "MIN", "MAX", "MIN.S32", "MAX.S32", "AND", "OR", "XOR", "INC", "DEC", "EXCH")
@@ -87,8 +87,14 @@ FORMS: list[str] = [
     "ATOMG.E.CAS.64.STRONG.GPU PT, R10, [R2], R8, R10",
     *(
         f"ATOMG.E.ADD.{t}.STRONG.GPU PT, R8, [R2.64], R10"
-        for t in ("F32.FTZ.RN", "F64.RN", "F16x2.RN", "BF16x2.RN")
+        for t in ("F32.FTZ.RN", "F64.RN", "F16x2.RN", "BF16x2.RN", "F32x2.FTZ.RN", "F16x4.RN", "BF16x4.RN")
     ),
+    *(
+        f"{o}[R4.64], R12"
+        for t in ("F32x4.FTZ.RN", "F16x8.RN", "BF16x8.RN")
+        for o in (f"ATOMG.E.ADD.{t}.STRONG.GPU PT, R8, desc[UR4]", f"REDG.E.ADD.{t}.STRONG.GPU desc[UR4]")
+    ),
+    *(f"REDG.E.ADD.{t}.STRONG.GPU desc[UR4][R2.64], R10" for t in ("F32x2.FTZ.RN", "F16x4.RN", "BF16x4.RN")),
     "ATOM.E.ADD.BF16x2.RN.STRONG.GPU P0, RZ, [R2.64], R10",
     "ATOM.E.ADD.F16x2.RN.STRONG.GPU P0, RZ, [R2.64], R10",
     "ATOM.E.ADD.STRONG.GPU P0, R8, [R2.64], R10",
@@ -137,6 +143,8 @@ def width(opcode: Opcode) -> int:
     if opcode.row.name in ("LDSM", "STSM"):
         return 16
     modifiers = opcode.instruction.modifiers
+    if vector := VECTORS.keys() & set(modifiers):
+        return 4 * VECTORS[vector.pop()]
     return (
         8
         if atomic(opcode) and {"S64", "F64", "64"} & set(modifiers)
@@ -193,8 +201,8 @@ def fill(opcode: Opcode, state: State, random: np.random.Generator) -> None:
     """Special values in the data registers, and for atomics in the places they meet."""
     modifiers = set(opcode.instruction.modifiers)
     halves = [v | u << 16 for v in F16_SPECIAL for u in F16_SPECIAL]
-    table = (F64_SPECIAL if "F64" in modifiers else F32_SPECIAL if "F32" in modifiers
-             else halves if modifiers & {"F16x2", "BF16x2"} else [0, 1, 2] if modifiers & {"CAS", "CAST"}
+    table = (F64_SPECIAL if "F64" in modifiers else F32_SPECIAL if modifiers & {"F32", "F32x2", "F32x4"}
+             else halves if modifiers & {"F16x2", "BF16x2", "F16x4", "F16x8", "BF16x4", "BF16x8"} else [0, 1, 2] if modifiers & {"CAS", "CAST"}
              else I64_SPECIAL if width(opcode) == 8 else I32_SPECIAL)
     kind = np.uint64 if width(opcode) == 8 else np.uint32
 

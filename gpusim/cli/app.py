@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from gpusim.cli import access, doctor, kernel_tables, ladder, simulate, tables
+from gpusim.cli import access, compare, doctor, kernel_tables, ladder, simulate, tables, validate
 
 app = typer.Typer(
     name="gpusim",
@@ -41,5 +41,5 @@ def options(
     """Options of the program itself."""
 
 
-for _module in (ladder, simulate, access, kernel_tables, tables, doctor):
+for _module in (ladder, simulate, access, validate, compare, kernel_tables, tables, doctor):
     _module.register(app)

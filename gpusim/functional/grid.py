@@ -164,6 +164,8 @@ class Execution:
         ``sinks()`` makes an event consumer for each worker, called there with chunks of events; None runs
         without events. ``progress`` is called with the number of CTAs that finished since the last call.
         """
+        if not len(ctas):
+            return
         workers = max(1, min(self.workers, len(ctas)))
         each = self.warps * (self.warp_bytes + 32 * self.local_bytes) + self.shared_bytes
         n_slots = max(1, min(self.resident, len(ctas), SLOT_MEMORY // each))

@@ -28,7 +28,7 @@ from gpusim.functional import lanes, layout, memory_lanes, warp_lanes
 from gpusim.functional import layout as L
 from gpusim.functional.lanes import I32, I64, V
 from gpusim.functional.warp_lanes import WarpLanes
-from gpusim.isa import opcodes, table
+from gpusim.isa import mufu_tables, opcodes, table
 from gpusim.isa.instruction import Operand
 from gpusim.isa.table import WORDS, Address, Bound, Mods, SourceFlags, where
 
@@ -248,7 +248,9 @@ class Handler:
 @cache
 def _generator_hash() -> str:
     """Changes when any module that shapes handlers changes."""
-    modules: list[ModuleType] = [lanes, layout, memory_lanes, warp_lanes, table, *opcodes.FAMILIES.values()]
+    modules: list[ModuleType] = [
+        lanes, layout, memory_lanes, warp_lanes, table, mufu_tables, *opcodes.FAMILIES.values()
+    ]  # fmt: skip
     digest = hashlib.sha256(f"{llvmlite.__version__} {llvm.llvm_version_info}".encode())
     digest.update(llvm.get_host_cpu_name().encode())
     digest.update(llvm.get_host_cpu_features().flatten().encode())

@@ -152,6 +152,7 @@ def load() -> dict[str, Reference]:
         reference_float,
         reference_integer,
         reference_memory,
+        reference_mufu,
         reference_warp,
     )
 

@@ -1,7 +1,7 @@
-"""References of conversions, the multi-function unit and packed halves.
+"""References of conversions and packed halves.
 
 Conversions and half arithmetic are exact, then rounded once (``reference_float``).  Functions of the
-multi-function unit come from ``math`` in double precision, far inside the bounds their rows state.
+multi-function unit on halves come from ``math`` in double precision, far inside the bounds their rows state.
 
 Sources: PTX ISA 9.0 (cvt, half-precision instructions, the .approx functions), IEEE 754-2019.
 """
@@ -194,7 +194,7 @@ def f2ip(call: Call, a: int, b: int, c: int) -> Any:
     return (c & 0xFFFF) << 16 | high << 8 | low
 
 
-# --- multi-function unit: the nearest value, for the test to compare within the row's bound
+# --- the multi-function unit on halves: the nearest value, for the test to compare within the row's bound
 
 
 def _double(value: float) -> Real:
@@ -212,54 +212,14 @@ def _float(r: Real) -> float:
     return -0.0 if r.zero and r.negative else float(r.value)
 
 
-def _sine(turns: Fraction, quarter: int) -> float:
-    """sin(2 pi turns + quarter pi / 2), argument reduced exactly."""
-    eighths = (turns % 1 + Fraction(quarter, 4)) % 1
-    quadrant = int(eighths * 4)
-    angle = float(eighths - Fraction(quadrant, 4)) * 2.0 * math.pi
-    return (math.sin, math.cos, lambda v: -math.sin(v), lambda v: -math.cos(v))[quadrant](angle)
-
-
 def special_function(word: str, r: Real) -> float:
-    """RCP, RSQ, SQRT, EX2, LG2, SIN, COS (of turns) and TANH as IEEE functions."""
+    """EX2 and TANH as IEEE functions."""
     x = _float(r)
     if r.nan:
         return math.nan
-    if word == "RCP":
-        return math.copysign(math.inf, x) if x == 0 else 1.0 / x
-    if word in ("RSQ", "SQRT"):
-        if x < 0:
-            return math.nan
-        root = math.sqrt(x)
-        return root if word == "SQRT" else math.copysign(math.inf, x) if x == 0 else 1.0 / root
     if word == "EX2":
         return math.inf if x > 1000 else 0.0 if x < -1000 else 2.0**x
-    if word == "LG2":
-        return math.nan if x < 0 else -math.inf if x == 0 else math.log2(x)
-    if word == "TANH":
-        return math.tanh(x)
-    if not r.finite:
-        return math.nan
-    return math.copysign(_sine(r.value, 0), x) if word == "SIN" and r.value == 0 else _sine(
-        r.value, 1 if word == "COS" else 0)
-
-
-@lanewise("MUFU", "float")
-def mufu(call: Call, a: int) -> Any:
-    """Denormal inputs and results are zero, except for TANH."""
-    word = call.first("RCP", "RSQ", "SQRT", "EX2", "LG2", "SIN", "COS", "TANH")
-    if word == "TANH":
-        return encode(F32, _double(special_function(word, decode(F32, a))))
-    return flushed(F32, encode(F32, _double(special_function(word, decode(F32, flushed(F32, a))))))
-
-
-@lanewise("MUFU.RCP64H MUFU.RSQ64H", "float")
-def mufu64(call: Call, a: int) -> Any:
-    """High words of fp64 numbers whose low word is zero."""
-    word = "RCP" if "RCP64H" in call else "RSQ"
-    high = flushed(Format(11, 20, 0), a)
-    r = _double(special_function(word, decode(F64, high << 32)))
-    return 0x7FFFFFFF if r.nan else flushed(Format(11, 20, 0), encode(F64, r) >> 32)
+    return math.tanh(x)
 
 
 # --- packed halves

@@ -97,9 +97,21 @@ def _float_add(f: Format, old: int, value: int) -> int:
     return encode(f, add(decode(f, old), decode(f, value)))
 
 
+#: Vector atomics: words a lane, and the same atomic on one word.
+VECTORS = {"F32x2": 2, "F32x4": 4, "F16x4": 2, "F16x8": 4, "BF16x4": 2, "BF16x8": 4}
+
+
 def _updated(call: Call, old: int, operand: int, other: int, n: int) -> int:
     """What one lane's atomic leaves in memory."""
     bits = 8 * n
+    if vector := call.first(*VECTORS):
+        total = 0
+        for s in range(0, bits, 32 if vector.startswith("F32") else 16):
+            f = F32 if vector.startswith("F32") else F16 if vector.startswith("F16") else BF16
+            top = 0xFFFFFFFF if f is F32 else 0xFFFF
+            part = _float_add(f, old >> s & top, operand >> s & top)
+            total |= (flushed(F32, part) if "FTZ" in call and f is F32 else part) << s
+        return total
     if call.first("F16x2", "BF16x2", "BF16_V2"):
         f = F16 if "F16x2" in call else BF16
         return sum(_float_add(f, old >> s & 0xFFFF, operand >> s & 0xFFFF) << s for s in (0, 16))
@@ -123,7 +135,7 @@ def _updated(call: Call, old: int, operand: int, other: int, n: int) -> int:
 
 def _atomic(call: Call, at: np.ndarray, operands: list[Words]) -> tuple[Words, Words]:
     """(old values, did the lane store) by lane."""
-    n = 8 if call.first("64", "F64", "S64", "U64") else 4
+    n = 8 if call.first("64", "F64", "S64", "U64") else 4 * VECTORS.get(call.first(*VECTORS), 1)
     olds, stored = [0] * LANES, [0] * LANES
     for lane in _lanes(call):
         first, second = (_joined(operands[i], lane) if i < len(operands) else 0 for i in (0, 1))

@@ -19,7 +19,8 @@ CACHE = ("E 32 64 128 256 U8 S8 U16 S16 U EF EL LU EU NA CONSTANT STRONG WEAK GP
          "LTC64B LTC128B LTC256B ZD INVALIDATE CG CI CV CS STRONG_GPU")
 LOADS = CACHE
 ATOMIC = (
-    "E 32 64 128 ADD MIN MAX INC DEC AND OR XOR EXCH CAS SAFEADD S32 U32 S64 U64 F16x2 BF16x2 BF16_V2 F16 "
+    "E 32 64 128 ADD MIN MAX INC DEC AND OR XOR EXCH CAS SAFEADD S32 U32 S64 U64 F16x2 BF16x2 BF16_V2 F16 F32x2 F32x4 "
+    "F16x4 F16x8 BF16x4 BF16x8 "
     "F32 F64 FTZ RN STRONG GPU SYS SM CTA WEAK POPC CAST SPIN 64 STRONG_GPU"
 )
 
@@ -176,12 +177,20 @@ def qspc(x: Any, m: Any, *operands: Any) -> Any:
 # --- atomics
 
 
+#: Vector atomics: words a lane; each word is updated on its own.
+VECTORS = {"F32x2": 2, "F32x4": 4, "F16x4": 2, "F16x8": 4, "BF16x4": 2, "BF16x8": 4}
+
+
 def _atomic_words(m: Mods) -> tuple[int, ...]:
+    if vector := m.first(*VECTORS):
+        return (VECTORS[vector],) * 3
     wide = 2 if any(w in m for w in ("64", "F64", "S64", "U64")) else 1
     return (wide, wide, wide)
 
 
 def _kind(m: Any) -> str:
+    if vector := m.first(*VECTORS):
+        return "f32" if vector.startswith("F32") else "i32"
     wide = _atomic_words(m)[0] == 2
     if "F64" in m:
         return "f64"
@@ -194,9 +203,9 @@ def atomic_update(x: Any, m: Any) -> Any:
     """Scalar function (old, operands) -> new, on one lane."""
     b = x.b
     signed = any(w in m for w in ("S32", "S64"))
-    if m.first("F16x2", "BF16_V2", "BF16x2", "F16"):
-        return lambda old, v: x.scalar_half2_add(old, v[0], "bf16" if m.first("BF16_V2", "BF16x2") else "f16")
-    if "F32" in m or "F64" in m:
+    if half := m.first("F16x2", "BF16_V2", "BF16x2", "F16", "F16x4", "F16x8", "BF16x4", "BF16x8"):
+        return lambda old, v: x.scalar_half2_add(old, v[0], "bf16" if half.startswith("BF16") else "f16")
+    if m.first("F32", "F64", "F32x2", "F32x4"):
         return lambda old, v: x.scalar_float_add(old, v[0], ftz="FTZ" in m)
     if "POPC" in m:
         return lambda old, v: b.add(old, x.int_like(old, 1))
@@ -231,10 +240,16 @@ def _split(v: Any) -> list[Any]:
     return [v.lo(), v.hi()] if v.kind in ("i64", "f64") else [v.bits()]
 
 
-def _read_modify_write(x: Any, m: Any, host: Any, operands: list[Any]) -> Any:
-    return x.read_modify_write(
-        host, x.exec, _kind(m), atomic_update(x, m), [_operand(x, m, w) for w in operands]
-    )
+def _read_modify_write(x: Any, m: Any, host: Any, operands: list[Any]) -> list[Any]:
+    """Old values as words."""
+    kind, update = _kind(m), atomic_update(x, m)
+    if not m.first(*VECTORS):
+        old = x.read_modify_write(host, x.exec, kind, update, [_operand(x, m, w) for w in operands])
+        return _split(old)
+    return [
+        x.read_modify_write(host + x.const(4 * k, "i64"), x.exec, kind, update, [word.cast(kind)]).bits()
+        for k, word in enumerate(operands[0])
+    ]
 
 
 def atomic_bytes(m: Any) -> int:
@@ -253,7 +268,7 @@ def atom(x: Any, m: Any, a: Any, *operands: Any) -> Any:
         x.emit([(Space.GLOBAL, Kind.ATOMIC, n, at, x.exec, 0)])
         host = x.host_global(at, x.exec, n)
     old = _read_modify_write(x, m, host, [o for o in operands if o is not None])
-    return x.const(1, "i1"), _split(old)
+    return x.const(1, "i1"), old
 
 
 @row("ATOMS", "data = mem ?data ?data", modifiers=ATOMIC, pipe="lsu", source="PTX ISA 9.0 atom",
@@ -266,14 +281,15 @@ def atoms(x: Any, m: Any, a: Any, *operands: Any) -> Any:
     words = [o for o in operands if o is not None]
     old = _read_modify_write(x, m, host, words)
     if "CAST" in m:  # compare and store: the result says whether this lane's store happened
-        ok = old.eq(_operand(x, m, words[0])).zext("i32")
+        ok = _operand(x, m, old).eq(_operand(x, m, words[0])).zext("i32")
         return ([ok, x.const(0, "i32")][: _atomic_words(m)[0]],)
-    return (_split(old),)
+    return (old,)
 
 
 def order_free(m: Mods) -> bool:
     """Integer reductions commute: their result does not depend on the order of CTAs."""
-    return not any(w in m for w in ("F16x2", "BF16_V2", "BF16x2", "F16", "F32", "F64", "INC", "DEC", "EXCH"))
+    floats = ("F16x2", "BF16_V2", "BF16x2", "F16", "F32", "F64", *VECTORS)
+    return not any(w in m for w in (*floats, "INC", "DEC", "EXCH"))
 
 
 @row("RED REDG", " = mem data ?any", modifiers=ATOMIC, pipe="lsu", source="PTX ISA 9.0 red",

@@ -6,7 +6,7 @@ sectors, lines and tag wavefronts).  This file holds the geometry and the per-la
 `gpusim.memory.counters` applies the same rules, compiled, to chunks of events.
 
 Units: bytes, and counts of sectors and lines.  Left out: hits and misses (`cache`), the merging of partial
-writes on the way to L2, the sectors that LDGSTS fetches (:func:`unsettled`).
+writes on the way to L2.
 
 The tag bank of a line on sm_90 is linear over the bits of its number.  The masks in the device file come from
 a search over every pair of 13-bit masks against the recorded tag wavefronts: one solution, no pattern
@@ -107,15 +107,11 @@ def sector_map(event: np.void, geometry: GlobalGeometry) -> SectorMap:
     )
 
 
-def unsettled(kind: Kind, width: int) -> str | None:
-    """Why the counters of such a global access are not known to equal hardware, or None if they are."""
-    if kind is Kind.ASYNC_COPY:
+def unsettled(kind: Kind) -> str | None:
+    """What is not known of some such global accesses (`Counter.UNSETTLED_GLOBAL` says which), or None."""
+    if kind in (Kind.ATOMIC, Kind.REDUCTION):
         return (
-            "LDGSTS has been measured once (16 bytes, lanes l and l+16 sharing a sector: 16 sectors, 32"
-            " theoretical): theoretical sectors are counted lane group by lane group"
+            "sectors of an atomic whose lanes of both half-warps meet in one sector: the card visits such a"
+            " sector once or twice (2 of 34 patterns measured differ)"
         )
-    if kind is Kind.ATOMIC:
-        return "only RED.ADD has been measured: sectors of an atomic that returns a value are counted like it"
-    if kind is Kind.REDUCTION and width != 4:
-        return "only the 32-bit RED.ADD has been measured: sectors are counted like it"
     return None

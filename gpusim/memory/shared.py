@@ -12,9 +12,12 @@ LDS, STS <= 32 bit    degree(all active lanes)
 STS.64, STS.128       sum of degree over groups of 16, 8 lanes
 LDS.64, LDS.128       as the store; if every active lane has the address of lane^1 (or that lane is
                       inactive), or every one that of lane^2, neighbouring groups merge in pairs
-LDSM                  sum of degree over groups of 8 row addresses of 16 bytes
-ATOMS                 most *lanes* in one bank
+LDSM, STSM            sum of degree over groups of 8 row addresses of 16 bytes
+ATOMS                 most *lanes* in one bank; 64 bit in groups of 16; compare-and-swap twice that
+LDGSTS                `gpusim.memory.copies`
 ====================  ==========================================================================
+
+The profiler's source page computes its own number, which differs for wide loads (`docs/rules.md`).
 
 Units: bytes, words of ``word_bytes``, wavefronts.  Left out: time, arbitration with other traffic,
 TMA.  What hardware has not settled is named by :func:`unsettled`.
@@ -154,7 +157,7 @@ def bank_map(event: np.void, geometry: SharedGeometry) -> BankMap:
     groups: list[LaneGroup] = []
     wavefronts: list[tuple[Touch, ...]] = []
     for lanes in lane_groups(kind, width, mask, addresses, geometry):
-        served = _serve(kind, width, lanes, addresses, geometry)
+        served = _serve(kind, width, lanes, addresses, geometry) * (2 if flags & Flag.CAS else 1)
         words: dict[int, set[int]] = {}
         for touch in (touch for wavefront in served for touch in wavefront):
             words.setdefault(touch.bank, set()).add(touch.word)
@@ -189,20 +192,14 @@ def _serve(
 
 
 def unsettled(kind: Kind, flags: int, width: int) -> str | None:
-    """Why the wavefronts of such a shared access are not known to equal hardware, or None if they are."""
-    if kind is Kind.STMATRIX:
-        return "STSM has not been measured: counted like LDSM, by groups of 8 row addresses"
+    """What is not known of some such shared accesses (`Counter.UNSETTLED_SHARED` says which), or None."""
     if kind is Kind.ASYNC_COPY and flags & Flag.BYPASS_L1:
         return (
-            "LDGSTS.BYPASS has been measured once (16 bytes, lanes l and l+16 sharing a sector: 32"
-            " wavefronts): a lane group whose reads share no sector is counted lane by lane, any other"
-            " like STS with equal words not merged"
+            "LDGSTS past L1: sets of sectors that are neither one rotation nor one exclusive-or of the sector"
+            " positions are estimated"
         )
     if kind is Kind.ASYNC_COPY:
-        return (
-            "LDGSTS through L1 has not been measured: counted as most lanes in one bank, equal words not"
-            " merged"
-        )
-    if kind is Kind.ATOMIC and (width != 4 or not flags & Flag.ADD):
-        return "only the 32-bit ATOMS.ADD has been measured: counted like it, as most lanes in one bank"
+        return "LDGSTS through L1 where the shared and the global side conflict: estimated, up to a third off"
+    if kind is Kind.LOAD and width > 4:
+        return "the profiler's count of a wide load with some lanes off, where lane groups could merge"
     return None
