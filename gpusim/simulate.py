@@ -362,7 +362,7 @@ def _unsettled(instruction: Instruction, counters: np.ndarray) -> list[tuple[str
         out.append((ZFILL, (*wavefronts, "sectors", "tag_requests")))
     if kind is Kind.ASYNC_COPY and flags & Flag.BYPASS_L1:
         out.append((BYPASS, ("t_sectors",)))
-        if instruction.guard is not None and instruction.guard.base == 0:
+        if instruction.guard is not None and instruction.guard.index == 0:
             out.append((GUARD, (*wavefronts, "theoretical_sectors")))
     if _waits(instruction):
         out.append((WAITING, ("",)))
@@ -435,7 +435,9 @@ def _result(
         row["requests"] = int(counters[k, Counter.REQUESTS] + counters[k, Counter.SHARED_REQUESTS])
         row["shared_distinct_words"] = int(counters[k, Counter.SHARED_WORDS])
         row["live_registers"] = live[k]
-        row["unsettled"] = bool(counts[k, 0]) and bool(_unsettled(instruction, counters[k]))
+        row["unsettled"] = bool(counts[k, 0]) and any(
+            words != ("t_sectors",) for _, words in _unsettled(instruction, counters[k])
+        )
         rows.append(row)
     gaps += [
         {

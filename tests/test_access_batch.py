@@ -52,7 +52,7 @@ def test_keys_of_an_answer():
 
 
 def test_tag_wavefronts_only_where_the_hash_is_known():
-    far = [0, 1 << 20] + [0] * 30
+    far = [0, 1 << 31] + [0] * 30
     (answer,) = answer_batch([line(space="global", offsets=far)])
     assert answer == {"id": "r", "requests": 1, "sectors": 2, "lines": 2}
     (answer,) = answer_batch([line(space="global", op="reduction.add")])

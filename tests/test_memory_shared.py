@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpusim.device import load_device
 from gpusim.events import EVENT, Flag, Kind, Space
 from gpusim.memory.coalescer import GlobalGeometry
 from gpusim.memory.counters import N_COUNTERS, Counter, count_events
@@ -42,13 +41,23 @@ def count(made):
 
 
 def cost(kind, width, addresses, mask=FULL, flags=0):
-    """(wavefronts, ideal wavefronts) of one access, after checking that the drawing agrees."""
+    """(wavefronts, ideal wavefronts) that the banks need, after checking that the drawing agrees."""
     event = events(kind, width, [(mask, [int(a) for a in addresses])], flags)
     counts = count(event)
     drawn = bank_map(event[0], GEOMETRY)
-    found = int(counts[Counter.SHARED_WAVEFRONTS]), int(counts[Counter.SHARED_IDEAL_WAVEFRONTS])
+    found = int(counts[Counter.BANK_WAVEFRONTS]), int(counts[Counter.BANK_IDEAL_WAVEFRONTS])
     assert (len(drawn.wavefronts), drawn.ideal_wavefronts) == found
     return found
+
+
+def page(kind, width, addresses, mask=FULL, flags=0):
+    """(wavefronts, ideal wavefronts, settled) of the profiler's source page."""
+    counts = count(events(kind, width, [(mask, [int(a) for a in addresses])], flags))
+    return (
+        int(counts[Counter.SHARED_WAVEFRONTS]),
+        int(counts[Counter.SHARED_IDEAL_WAVEFRONTS]),
+        not counts[Counter.UNSETTLED_SHARED],
+    )
 
 
 def oracle(kind, width, addresses, mask):
@@ -74,7 +83,7 @@ def oracle(kind, width, addresses, mask):
                 size = {8: 32, 16: 16}[width]
     groups = [[lane for lane in active if lane // size == g] for g in range(32 // size)]
     groups = [group for group in groups if group]
-    if kind in (Kind.ATOMIC, Kind.ASYNC_COPY):
+    if kind == Kind.ATOMIC:
         return sum(crowd(group) for group in groups), len(groups)
     return sum(degree(group) for group in groups), len(groups)
 
@@ -173,8 +182,6 @@ KINDS = [
     (Kind.ATOMIC, 4, int(Flag.ADD)),
     (Kind.ATOMIC, 8, 0),
     (Kind.REDUCTION, 4, int(Flag.ADD)),
-    (Kind.ASYNC_COPY, 4, 0),
-    (Kind.ASYNC_COPY, 16, int(Flag.BYPASS_L1)),
 ]  # fmt: skip
 
 
@@ -268,53 +275,40 @@ def test_bank_map_refuses_other_spaces():
         bank_map(made[0], GEOMETRY)
 
 
-def test_unsettled_names_what_was_not_measured():
-    assert unsettled(Kind.LOAD, 0, 16) is None
-    assert unsettled(Kind.LDMATRIX, 0, 16) is None
-    assert unsettled(Kind.ATOMIC, Flag.ADD, 4) is None
-    assert "ATOMS" in str(unsettled(Kind.ATOMIC, Flag.CAS, 4))
-    assert "ATOMS" in str(unsettled(Kind.ATOMIC, Flag.ADD, 8))
-    assert "STSM" in str(unsettled(Kind.STMATRIX, 0, 16))
-    assert "LDGSTS" in str(unsettled(Kind.ASYNC_COPY, 0, 4))
-    assert "LDGSTS.BYPASS" in str(unsettled(Kind.ASYNC_COPY, Flag.BYPASS_L1, 16))
+# -- the source page (docs/rules.md; every row is an execution recorded in micro.json.xz or a catalog record)
 
 
-# -- geometry and misuse --------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("what", "kind", "width", "mask", "addresses", "expected"),
+    [
+        ("STS.64, 16 scattered lanes fit one row", Kind.STORE, 8, 0xC86D3B29, [8 * i for i in LANES], (2, 1)),
+        ("STS.128, 18 lanes on one slot", Kind.STORE, 16, 0xFAC94FA1, [0] * 32, (4, 3)),
+        ("broadcast LDS.128 merges", Kind.LOAD, 16, FULL, [32] * 32, (2, 2)),
+        ("broadcast LDS.64 merges", Kind.LOAD, 8, FULL, [32] * 32, (1, 1)),
+        ("two slots in turn merge", Kind.LOAD, 16, FULL, [16 * 82 * (1 - i % 2) for i in LANES], (2, 2)),
+        ("pairs of neighbours do not", Kind.LOAD, 16, FULL, [16 * (i // 2) for i in LANES], (4, 4)),
+        ("C4: merging would save nothing", Kind.LOAD, 16, FULL, [128 * (i // 8) for i in LANES], (4, 4)),
+        ("D2: nor here", Kind.LOAD, 8, FULL, [256 * (i // 16) for i in LANES], (2, 2)),
+        ("four slots in turn", Kind.LOAD, 16, FULL, [16 * (i % 4) for i in LANES], (4, 4)),
+        ("STSM.x4", Kind.STMATRIX, 16, FULL, [64 * i for i in LANES], (16, 4)),
+        ("ATOMS.CAS reads and writes", Kind.ATOMIC, 4, 0x7FFFFFFF, [0] * 32, (62, 2)),
+        ("ATOMS.CAS.64 in groups of 16", Kind.ATOMIC, 8, FULL, [8 * i for i in LANES], (4, 4)),
+    ],
+)
+def test_source_page(what, kind, width, mask, addresses, expected):
+    flags = Flag.CAS if "CAS" in what else 0
+    assert page(kind, width, addresses, mask, flags) == (*expected, True), what
 
 
-def test_geometry_comes_from_the_device():
-    assert SharedGeometry.from_device(load_device("h200")) == GEOMETRY
+def test_wide_loads_with_lanes_off_are_settled_only_where_merging_changes_nothing():
+    assert page(Kind.LOAD, 16, [0] * 32, 0x02254822)[2] is False  # lanes of both halves on one slot: 1 or 2
+    assert page(Kind.LOAD, 16, [16 * i for i in LANES], 0x0000000F) == (1, 1, True)
+    assert page(Kind.LOAD, 4, [0] * 32, 0x02254822) == (1, 1, True)
 
 
-def test_geometry_is_a_parameter():
-    made = events(Kind.LOAD, 4, [(FULL, [64 * i for i in LANES])])
-    out = np.zeros((1, N_COUNTERS), np.int64)
-    count_events(made, out, SharedGeometry(banks=16, word_bytes=4), GLOBAL)
-    assert out[0, Counter.SHARED_WAVEFRONTS] == 32  # 16 banks: every address in bank 0
-    assert len(bank_map(made[0], SharedGeometry(16, 4)).wavefronts) == 32
-
-
-@pytest.mark.parametrize(("banks", "word_bytes"), [(0, 4), (33, 4), (128, 4), (32, 3)])
-def test_geometry_must_be_a_power_of_two(banks, word_bytes):
-    with pytest.raises(ValueError, match="power of two"):
-        SharedGeometry(banks, word_bytes)
-
-
-def test_misuse_is_refused():
-    made = events(Kind.LOAD, 4, [(FULL, [0] * 32)])
-    out = np.zeros((1, N_COUNTERS), np.int64)
-    with pytest.raises(TypeError, match="dtype EVENT"):
-        count_events(np.zeros(1, np.int64), out, GEOMETRY, GLOBAL)
-    with pytest.raises(TypeError, match="out must be"):
-        count_events(made, np.zeros((1, 3), np.int64), GEOMETRY, GLOBAL)
-    made["pc"] = 16
-    with pytest.raises(ValueError, match=r"event 0 cannot be counted: pc 0x10.*1 instructions"):
-        count_events(made, out, GEOMETRY, GLOBAL)
-    made["pc"], made["nbytes"] = 0, 3
-    with pytest.raises(ValueError, match="width 3"):
-        count_events(made, out, GEOMETRY, GLOBAL)
-    made["nbytes"], made["space"] = 4, 9
-    with pytest.raises(ValueError, match="space 9"):
-        count_events(made, out, GEOMETRY, GLOBAL)
-    count_events(made[:0], out, GEOMETRY, GLOBAL)
-    assert not out.any()
+def test_unsettled_names_the_rules_that_are_open():
+    assert unsettled(Kind.LOAD, 0, 4) is None
+    assert "wide load" in str(unsettled(Kind.LOAD, 0, 16))
+    assert unsettled(Kind.LDMATRIX, 0, 16) is unsettled(Kind.ATOMIC, Flag.CAS, 4) is None
+    assert "both" not in str(unsettled(Kind.ASYNC_COPY, Flag.BYPASS_L1, 16))
+    assert "through L1" in str(unsettled(Kind.ASYNC_COPY, 0, 4))

@@ -318,17 +318,17 @@ def check_order(rows: Sequence[Planned], raw: Sequence[LaunchRow]) -> None:
 def align(raw: Sequence[LaunchRow], source: Sequence[SourcePage]) -> list[SourcePage | None]:
     """The source page of each launch, in order; None where there is none.
 
-    A page belongs to a launch of its kernel with the same total of instructions.  Pages in between that fit
+    A page belongs to a launch of its kernel with the same totals of all columns.  Pages in between that fit
     no launch are skipped: a page may stand there twice.
     """
     found: list[SourcePage | None] = []
     position = 0
     for launch in raw:
-        total = launch.metrics.get("inst_executed")
+        totals = {c: launch.metrics[c].number for c in SOURCE_COLUMNS if c in launch.metrics}
         name = _bare(launch.name)
         for index in range(position, len(source)):
             page = source[index]
-            if page.rows and _bare(page.name) == name and (total is None or _total(page) == total.number):
+            if page.rows and _bare(page.name) == name and _fits(page, totals):
                 found.append(page)
                 position = index + 1
                 break
@@ -337,9 +337,13 @@ def align(raw: Sequence[LaunchRow], source: Sequence[SourcePage]) -> list[Source
     return found
 
 
-def _total(page: SourcePage) -> int | float | None:
-    values = [row["columns"].get("inst_executed") for row in page.rows]
-    return sum(value for value in values if value is not None) if any(v is not None for v in values) else None
+def _fits(page: SourcePage, totals: Mapping[str, int | float]) -> bool:
+    """Whether every column that is complete on the page adds up to the launch's total."""
+    for name, total in totals.items():
+        values = [row["columns"].get(name) for row in page.rows]
+        if None not in values and sum(v for v in values if v is not None) != total:
+            return False
+    return True
 
 
 def _bare(name: str) -> str:

@@ -207,13 +207,13 @@ def shared_access(words, i, mask, kind, flags, width, word_shift, bank_bits, a, 
     out[0], out[1] = merged, fewer
     half = (n * width + 2 * row - 1) // (2 * row)
     if mask == _FULL:
-        if second:
+        if second and merged < wavefronts:
             out[2], out[3] = merged, half
         return
     packed = 0  # of the active lanes side by side
     for lo in range(0, n, 2 * size):
         age = stamp + 8 + lo // (2 * size)
         packed += _degree(a, lo, min(n, lo + 2 * size), shift, bits, count, table, age)
-    out[4] = not (packed == merged == wavefronts and half == ideal)
-    if second:
+    out[4] = not (packed == merged == wavefronts)
+    if second and packed < wavefronts:
         out[2], out[3] = packed, half

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from gpusim.events import EVENT
 from gpusim.memory.coalescer import GlobalGeometry
-from gpusim.memory.counting import WORDS, Counter, count
+from gpusim.memory.counting import TAG_BITS, WORDS, Counter, count
 from gpusim.memory.shared import SharedGeometry
 
 N_COUNTERS = len(Counter)
@@ -58,9 +58,11 @@ def count_events(
 
 @lru_cache(maxsize=8)
 def _tag_bank_table(geometry: GlobalGeometry) -> NDArray[np.uint8]:
-    """Tag bank of every value of the low line bits the masks look at."""
-    bits = max(mask.bit_length() for mask in geometry.tag_bank_masks)
-    return np.array([geometry.tag_bank(line) for line in range(1 << bits)], np.uint8)
+    """uint8[2][4096]: the hash is linear, so a line's bank is table[0][low 12 bits] ^ table[1][next 12]."""
+    parts = np.arange(1 << TAG_BITS)
+    return np.array(
+        [[geometry.tag_bank(int(part) << shift) for part in parts] for shift in (0, TAG_BITS)], np.uint8
+    )
 
 
 __all__ = ["N_COUNTERS", "Counter", "count_events"]

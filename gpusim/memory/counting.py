@@ -35,8 +35,7 @@ class Counter(IntEnum):
     IDEAL_SECTORS = 4
     """`memory_l2_theoretical_sectors_global_ideal`: min(distinct sectors, ceil(lanes x width / sector))."""
     TAG_WAVEFRONTS = 5
-    """`l1tex__t_output_wavefronts`: most lines in one tag bank.  Modelled, not exact: the bank hash
-    of sm_90 is unknown, see `GlobalGeometry.tag_bank_masks`."""
+    """`l1tex__t_output_wavefronts`: most lines in one tag bank.  The bank hash: `GlobalGeometry.tag_bank_masks`."""
     SHARED_WAVEFRONTS = 6
     """`memory_l1_wavefronts_shared`: passes through the 32 banks as the source page counts them."""
     SHARED_IDEAL_WAVEFRONTS = 7
@@ -84,6 +83,7 @@ _LOAD, _STORE, _ATOMIC, _REDUCTION = int(Kind.LOAD), int(Kind.STORE), int(Kind.A
 _ASYNC_COPY, _BYPASS = int(Kind.ASYNC_COPY), int(Flag.BYPASS_L1)
 _FULL = 0xFFFFFFFF
 _PC_STEP = 16  # bytes of an instruction
+TAG_BITS = 12  # of the line number, in each of two tables
 
 _C_REQUESTS, _C_SECTORS, _C_LINES = int(Counter.REQUESTS), int(Counter.SECTORS), int(Counter.LINES)
 _C_THEORETICAL, _C_IDEAL = int(Counter.THEORETICAL_SECTORS), int(Counter.IDEAL_SECTORS)
@@ -146,13 +146,14 @@ def _tag_wavefronts(a, n, line_shift, tag_banks, count):
     for k in range(len(count)):
         count[k] = 0
     most = 0
-    low_bits = np.uint64(len(tag_banks) - 1)
+    low_bits = np.uint64((1 << TAG_BITS) - 1)
     previous = ~(a[0] >> line_shift)
     for j in range(n):
         line = a[j] >> line_shift
         if line != previous:
             previous = line
-            b = np.int64(tag_banks[np.int64(line & low_bits)])
+            low = tag_banks[0, np.int64(line & low_bits)]
+            b = np.int64(low ^ tag_banks[1, np.int64((line >> np.uint64(TAG_BITS)) & low_bits)])
             c = count[b] + 1
             count[b] = c
             most = max(most, c)

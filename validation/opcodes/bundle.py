@@ -34,8 +34,13 @@ def write(folder: Path, forms: Sequence[Form]) -> dict[str, Any]:
     folder.mkdir(parents=True, exist_ok=True)
     for name, t in both.items():
         (folder / f"{name}.cubin").write_bytes(t.cubin)
-        places[name] = {"cubin": f"{name}.cubin", "slot": t.slot, "start": t.start, "end": t.end,
-                        "sha256": hashlib.sha256(t.cubin).hexdigest()}
+        places[name] = {
+            "cubin": f"{name}.cubin",
+            "slot": t.slot,
+            "start": t.start,
+            "end": t.end,
+            "sha256": hashlib.sha256(t.cubin).hexdigest(),
+        }
     text = json.dumps({"entry": ENTRY, "templates": places, "forms": rows}, indent=0)
     atomic_write(folder / "forms.json", text)
     return {"forms": len(rows), "refused": refused}

@@ -20,22 +20,41 @@ from gpusim.isa.opcodes import TABLE
 from gpusim.output import atomic_write
 from gpusim.validation.opcodes import launch
 from gpusim.validation.opcodes.device import initial
+from gpusim.validation.opcodes.explanations import why
 from gpusim.validation.opcodes.forms import Form
 from gpusim.validation.opcodes.simulate import Runner
 from gpusim.validation.opcodes.template import Template
 
 SHOWN = 4
-NAMES = ["R24", "R25", "R26", "R27", "UR24", "UR25", "UR26", "UR27", "P", "UP", "-", "-",
-         *(f"shared{k}" for k in range(16)), *(f"local{k}" for k in range(16))]
+NAMES = [
+    "R24",
+    "R25",
+    "R26",
+    "R27",
+    "UR24",
+    "UR25",
+    "UR26",
+    "UR27",
+    "P",
+    "UP",
+    "-",
+    "-",
+    *(f"shared{k}" for k in range(16)),
+    *(f"local{k}" for k in range(16)),
+]
 
 
 def read_templates(bundle: Path, places: dict[str, Any]) -> dict[str, Template]:
-    return {k: Template((bundle / p["cubin"]).read_bytes(), p["slot"], p["start"], p["end"])
-            for k, p in places.items()}
+    return {
+        k: Template((bundle / p["cubin"]).read_bytes(), p["slot"], p["start"], p["end"])
+        for k, p in places.items()
+    }
 
 
 class Kept:
-    """Output words the device kept: only those that changed, of forms that differed from the simulator then."""
+    """Output words the device kept: only those that changed, of forms that differed from the simulator
+    then.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.data: dict[int, dict[str, np.ndarray]] = defaultdict(dict)
@@ -56,6 +75,14 @@ class Kept:
             if k.isdigit():
                 out[:, int(k)] = v[:few]
         return out
+
+    def scratch(self, index: int, form: dict[str, Any]) -> np.ndarray:
+        """Global scratch of a memory form, as the card left it (places kept may be only the first ones)."""
+        after = launch.arrays(form)[3]
+        columns = self.data[index]
+        if "scratch_at" in columns:
+            after[columns["scratch_at"]] = columns["scratch"]
+        return after
 
 
 def distance(want: np.ndarray, got: np.ndarray, bits: int = 32) -> np.ndarray:
@@ -81,8 +108,10 @@ def describe(form: dict[str, Any], want: np.ndarray, got: np.ndarray) -> Iterato
     want = want[: len(got)]
     lanes = np.flatnonzero((want != got).any(axis=1))
     words = Counter(int(c) for c in np.nonzero(want != got)[1])
-    yield (f"   {len(lanes)} of {len(got)} threads differ, in "
-           + ", ".join(f"{NAMES[c]} ({n})" for c, n in sorted(words.items())[:8]))
+    yield (
+        f"   {len(lanes)} of {len(got)} threads differ, in "
+        + ", ".join(f"{NAMES[c]} ({n})" for c, n in sorted(words.items())[:8])
+    )
     step = max(1, len(lanes) // SHOWN)
     for lane in lanes[::step][:SHOWN]:
         c = int(np.flatnonzero(want[lane] != got[lane])[0])
@@ -90,8 +119,10 @@ def describe(form: dict[str, Any], want: np.ndarray, got: np.ndarray) -> Iterato
         regs = " ".join(f"{n}={source[4 * k]:08x}:{source[4 * k + 1]:08x}" for k, n in enumerate("abc"))
         u = warp[lane // block]
         uregs = " ".join(f"u{n}={u[4 * k]:08x}" for k, n in enumerate("abc"))
-        yield (f"   thread {lane}: {regs} {uregs} P={source[16] & 127:02x} UP={u[16] & 127:02x}: "
-               f"{NAMES[c]} simulator {want[lane, c]:08x} card {got[lane, c]:08x}")
+        yield (
+            f"   thread {lane}: {regs} {uregs} P={source[16] & 127:02x} UP={u[16] & 127:02x}: "
+            f"{NAMES[c]} simulator {want[lane, c]:08x} card {got[lane, c]:08x}"
+        )
 
 
 def compare(bundle: Path, folder: Path, show: Any = print) -> dict[str, Any]:
@@ -117,13 +148,30 @@ def compare(bundle: Path, folder: Path, show: Any = print) -> dict[str, Any]:
         rows.append(row)
         if row["equal"]:
             continue
-        state = "error on the card: " + row["error"] if "error" in row else "refused here: " + error if error else ""
+        if reason := why(form.row, form.sass):
+            row["why"] = reason
+        state = (
+            "error on the card: " + row["error"]
+            if "error" in row
+            else "refused here: " + error
+            if error
+            else ""
+        )
         show(f"{form.row}: {form.sass}{' VARIES' if row.get('varies') else ''} {state}")
         got = kept.out(k, raw)
         if out is None or got is None:
             continue
         for line in describe(raw, out, got):
             show(line)
+        if form.template == "memory":
+            card = kept.scratch(k, raw)
+            words = np.flatnonzero(card != runner.scratch)
+            show(
+                f"   scratch: {len(words)} words differ "
+                + ", ".join(
+                    f"word {p}: simulator {runner.scratch[p]:08x} card {card[p]:08x}" for p in words[:SHOWN]
+                )
+            )
         if TABLE.rows[form.row].bound and form.row.startswith("MUFU"):
             bits = 32 if "F16" not in form.sass else 16
             mask = (1 << bits) - 1
@@ -137,14 +185,25 @@ def summary(record: dict[str, Any]) -> Iterator[str]:
     """A line a row that has differences, then the total."""
     by: dict[str, Counter[str]] = defaultdict(Counter)
     for row in record["forms"]:
-        state = ("equal" if row["equal"] else "error" if "error" in row else "refused" if "refused" in row
-                 else f"max_ulp {row['max_ulp']}" if "max_ulp" in row else "differs")
+        state = (
+            "equal"
+            if row["equal"]
+            else "error"
+            if "error" in row
+            else "refused"
+            if "refused" in row
+            else f"max_ulp {row['max_ulp']}"
+            if "max_ulp" in row
+            else "differs"
+        )
         by[row["row"]][state] += 1
     for name, states in sorted(by.items()):
         if set(states) != {"equal"}:
             yield f"{name:24}" + ", ".join(f"{n} {s}" for s, n in states.most_common())
     total: Counter[str] = sum(by.values(), Counter())
-    yield f"{len(record['forms'])} forms of {len(by)} rows: " + ", ".join(f"{n} {s}" for s, n in total.most_common())
+    yield f"{len(record['forms'])} forms of {len(by)} rows: " + ", ".join(
+        f"{n} {s}" for s, n in total.most_common()
+    )
 
 
 def main(bundle: Path, folder: Path, target: Path | None = None) -> int:

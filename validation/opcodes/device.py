@@ -2,7 +2,8 @@
 
 ``python -m gpusim.validation.opcodes.device BUNDLE OUT``; needs numpy, CuPy and the CUDA driver only.
 Every form runs twice (a result that varies is said so).  An illegal instruction or a hang ends the process it
-happened in: forms run in child processes, several at a time, and a parent starts the next child behind the bad
+happened in: forms run in child processes, several at a time, and a parent starts the next child behind the
+bad
 form and records its error.  Writes ``OUT/opcodes_device.json`` (SHA-256 or error of every form) and
 ``OUT/outputs<k>.npz``: the words that changed, for the forms whose digest is not the simulator's.
 """
@@ -116,7 +117,7 @@ def child(bundle: Path, indexes: list[int], keep: Path) -> None:
             if form["template"] == "memory" and not np.array_equal(scratch, before):
                 places = np.flatnonzero(scratch != before).astype(np.uint32)
                 data["scratch_at"], data["scratch"] = places, scratch[places]
-            np.savez(keep / f"{i}.npz", **data)
+            np.savez(keep / f"{i}.npz", **data)  # type: ignore[arg-type]
 
 
 class Crew:
@@ -138,8 +139,18 @@ class Crew:
         """One child on ``share``: forms finished, and the form it died on with the reason."""
         with tempfile.TemporaryFile("w+") as errors:
             process = subprocess.Popen(
-                [sys.executable, "-m", "gpusim.validation.opcodes.device", "--child", str(self.bundle), str(self.keep)],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
+                [
+                    sys.executable,
+                    "-m",
+                    "gpusim.validation.opcodes.device",
+                    "--child",
+                    str(self.bundle),
+                    str(self.keep),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
             )
             lines: queue.Queue[str | None] = queue.Queue()
             assert process.stdin and process.stdout
@@ -206,7 +217,7 @@ def collect(keep: Path, out: Path) -> list[int]:
 
 def versions() -> dict[str, Any]:
     """Card and software, asked in a child: the parent never opens the card."""
-    code = ("import json; from gpusim.validation.device_outputs import versions; print(json.dumps(versions()))")
+    code = "import json; from gpusim.validation.device_outputs import versions; print(json.dumps(versions()))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     return dict(json.loads(result.stdout)) if result.returncode == 0 else {"error": result.stderr[-300:]}
 
@@ -228,13 +239,20 @@ def main(bundle: Path, out: Path, only: str = "") -> int:
             print(f"{len(crew.results)} of {len(wanted)} forms, {time.time() - started:.0f} s", flush=True)
         packed = collect(Path(folder), out)
     results = {launch.key(forms[i]): r for i, r in sorted(crew.results.items())}
-    report = {"versions": versions(), "bundle_sha256": hashlib.sha256(raw).hexdigest(),
-              "seconds": round(time.time() - started, 1), "kept": packed, "results": results}
+    report = {
+        "versions": versions(),
+        "bundle_sha256": hashlib.sha256(raw).hexdigest(),
+        "seconds": round(time.time() - started, 1),
+        "kept": packed,
+        "results": results,
+    }
     (out / "opcodes_device.json").write_text(json.dumps(report, indent=0), encoding="utf-8")
     equal = sum(r.get("sha256") == forms[i].get("expected") for i, r in crew.results.items())
     errors = [(forms[i]["sass"], r["error"]) for i, r in crew.results.items() if "error" in r]
     varies = [forms[i]["sass"] for i, r in crew.results.items() if r.get("varies")]
-    print(f"{len(crew.results)} forms: {equal} as the simulator says, {len(errors)} errors, {len(varies)} vary")
+    print(
+        f"{len(crew.results)} forms: {equal} as the simulator says, {len(errors)} errors, {len(varies)} vary"
+    )
     for sass, error in errors[:60]:
         print("error", sass, "|", error[:120])
     for sass in varies[:60]:

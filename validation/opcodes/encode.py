@@ -9,8 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 #: Field name -> (first bit, width). ``b`` doubles as the immediate's place (32 bits) in immediate forms.
-FIELDS = {"guard": (12, 4), "d": (16, 8), "a": (24, 8), "b": (32, 8), "imm": (32, 32), "off": (40, 24),
-          "coff": (40, 14), "c": (64, 8), "sr": (72, 8), "lut": (72, 8), "pd": (81, 3), "pp": (87, 4)}
+FIELDS = {
+    "guard": (12, 4),
+    "d": (16, 8),
+    "a": (24, 8),
+    "b": (32, 8),
+    "imm": (32, 32),
+    "off": (40, 24),
+    "coff": (40, 14),
+    "c": (64, 8),
+    "sr": (72, 8),
+    "lut": (72, 8),
+    "pd": (81, 3),
+    "pp": (87, 4),
+}
 RZ, URZ, PT = 255, 63, 7
 STALL = 105  # first of 20 bits of scheduling; the last bit, 125, is none of them
 

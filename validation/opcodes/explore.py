@@ -4,7 +4,8 @@
 2. Mutants: every bit outside registers and scheduling flipped alone, and many random sets of bits.
 3. Accepted: what nvdisasm knows (nothing ``INVALID`` in it) and ``bind`` takes; one for each signature.
 4. Cleaned: every bit that does not change the text goes back to what compiled code has there.
-5. Chosen: for each row a set of forms that holds every pair of features (modifier, operand kind, sign ...) that
+5. Chosen: for each row a set of forms that holds every pair of features (modifier, operand kind, sign ...)
+that
    occurs together, then more at random.
 """
 
@@ -51,7 +52,9 @@ def seeds(compiled: Iterable[int], rng: random.Random) -> dict[int, list[int]]:
 
 
 def modifier_bits(opcode: int) -> list[int]:
-    """Bits that are no register, guard or scheduling; in immediate and constant forms not the value either."""
+    """Bits that are no register, guard or scheduling; in immediate and constant forms not the value
+    either.
+    """
     value = {2: range(0), 4: range(0), 3: range(59, 64), 5: range(59, 64)}.get(opcode >> 9, range(40, 64))
     return [*value, *range(72, 105)]
 
@@ -94,12 +97,18 @@ def references(compiled: Iterable[int]) -> dict[int, int]:
 
 
 def _cleanable(opcode: int) -> list[int]:
-    return [*range(16, 32), *(range(32, 40) if opcode >> 9 in (0, 1, 6, 7) else ()), *range(64, 72),
-            *modifier_bits(opcode)]
+    return [
+        *range(16, 32),
+        *(range(32, 40) if opcode >> 9 in (0, 1, 6, 7) else ()),
+        *range(64, 72),
+        *modifier_bits(opcode),
+    ]
 
 
 def clean(encodings: Sequence[int], reference: Mapping[int, int]) -> list[int]:
-    """Every bit without effect on the text set as compiled code sets it (else 0); unused register fields too."""
+    """Every bit without effect on the text set as compiled code sets it (else 0); unused register fields
+    too.
+    """
     texts = [i.text if i else "" for i in decode(encodings)]
     trials, owner = [], []
     for k, e in enumerate(encodings):
@@ -151,12 +160,15 @@ def _pairs(words: list[str]) -> set[tuple[str, ...]]:
 
 
 def choose(found: Mapping[tuple[Any, ...], int], rng: random.Random, most: int, extra: float) -> list[int]:
-    """A covering set of one row's forms: greedy over pairs of features, then ``extra`` times as many again."""
+    """A covering set of one row's forms: greedy over pairs of features, then ``extra`` times as many
+    again.
+    """
     items = list(found.items())
     rng.shuffle(items)
     sets = [_pairs(features(sign)) for sign, _ in items]
     covered: set[tuple[str, ...]] = set()
-    left, chosen = set(range(len(items))), []
+    left = set(range(len(items)))
+    chosen: list[int] = []
     while left and len(chosen) < most:
         best = max(left, key=lambda k: (len(sets[k] - covered), -len(sets[k]), -k))
         if not sets[best] - covered:
@@ -174,10 +186,26 @@ def choose(found: Mapping[tuple[Any, ...], int], rng: random.Random, most: int, 
 
 #: Opcode -> (fields, values): tables of three-input logic, lane masks, patterns.
 VALUES: dict[str, tuple[tuple[tuple[int, int], ...], tuple[tuple[int, ...], ...]]] = {
-    "LOP3": (((72, 8),), tuple((v,) for v in (0x01, 0x17, 0x1E, 0x2A, 0x3C, 0x78, 0x96, 0xA6, 0xCA, 0xD5, 0xE8, 0xFE))),
+    "LOP3": (
+        ((72, 8),),
+        tuple((v,) for v in (0x01, 0x17, 0x1E, 0x2A, 0x3C, 0x78, 0x96, 0xA6, 0xCA, 0xD5, 0xE8, 0xFE)),
+    ),
     "ULOP3": (((72, 8),), tuple((v,) for v in (0x02, 0x1D, 0x69, 0x96, 0xB8, 0xE8, 0xF7))),
-    "PLOP3": (((64, 3), (72, 5), (16, 8)), tuple((v & 7, v >> 3, w) for v, w in (
-        (0x01, 0xFE), (0x96, 0x69), (0xE8, 0x17), (0xCA, 0x3A), (0x80, 0x7F), (0xA2, 0x5D), (0x1E, 0xB4)))),
+    "PLOP3": (
+        ((64, 3), (72, 5), (16, 8)),
+        tuple(
+            (v & 7, v >> 3, w)
+            for v, w in (
+                (0x01, 0xFE),
+                (0x96, 0x69),
+                (0xE8, 0x17),
+                (0xCA, 0x3A),
+                (0x80, 0x7F),
+                (0xA2, 0x5D),
+                (0x1E, 0xB4),
+            )
+        ),
+    ),
     "FSWZADD": (((32, 16),), tuple((v,) for v in (0x9966, 0xA5A5, 0x0000, 0x5555, 0xAAAA, 0xFFFF, 0x1B1B))),
     "LEA": (((75, 5),), tuple((v,) for v in (0, 1, 5, 16, 27, 31))),
     "MOV": (((72, 4),), tuple((v,) for v in (0, 1, 5, 8, 15))),

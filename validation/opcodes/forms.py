@@ -1,7 +1,8 @@
 """A form: one instruction (or a few) as it is run on both sides, and what it reads.
 
 :func:`dress` turns an encoding found by exploration into one fit to run: registers R8, R12, R16 as sources
-and R24 as destination (uniform ones alike), distinct predicates, a value in the immediate or constant, a guard
+and R24 as destination (uniform ones alike), distinct predicates, a value in the immediate or constant, a
+guard
 in some, and scheduling bits that wait for everything.
 """
 
@@ -28,7 +29,8 @@ GUARD, NOT_GUARD, PAIR_AT = 5, 6 | 8, {"pd": 81, "pq": 84, "pp": 87, "pr": 77}
 @dataclass(frozen=True, slots=True)
 class Form:
     """row: of the opcode table; sass: text of the instruction under test; code: what stands in the slot;
-    kinds: of the slots a, b, c (``inputs``); template: ``register`` or ``memory``; uniform: one thread a warp;
+    kinds: of the slots a, b, c (``inputs``); template: ``register`` or ``memory``; uniform: one thread a
+    warp;
     offsets: of memory forms, see ``inputs.offsets``.
     """
 
@@ -52,14 +54,28 @@ class Form:
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> Form:
         names = ("row", "sass", "template", "uniform", "offsets", "note")
-        return cls(code=tuple(int(c, 16) for c in row["code"]), kinds=tuple(row["kinds"]),
-                   **{k: row[k] for k in names if k in row})
+        return cls(
+            code=tuple(int(c, 16) for c in row["code"]),
+            kinds=tuple(row["kinds"]),
+            **{k: row[k] for k in names if k in row},
+        )
 
 
 def operand_signature(o: Operand) -> tuple[Any, ...]:
     if o.kind == "imm":  # how a value is printed depends on the value
         return ("imm", False, False, False, o.suffixes)
-    return (o.kind, o.neg, o.abs, o.not_, o.suffixes, o.is_float, o.base >= 0, o.ubase >= 0, o.base64, o.desc >= 0)
+    return (
+        o.kind,
+        o.neg,
+        o.abs,
+        o.not_,
+        o.suffixes,
+        o.is_float,
+        o.base >= 0,
+        o.ubase >= 0,
+        o.base64,
+        o.desc >= 0,
+    )
 
 
 def signature(i: Instruction) -> tuple[Any, ...]:
@@ -132,7 +148,15 @@ IMMEDIATES = {
 }
 SMALL = (5, 0x1F, 0x25, 0x40)  # shift counts and widths
 #: Values of the constants: kind -> byte offset in c[0x0] (24 words from 0x234: ``launch.CONSTANTS``).
-CONSTANT_AT = {"f64": 0x238, "f32": 0x240, "f16": 0x244, "bf16": 0x248, "i32": 0x24C, "small": 0x250, "hi64": 0x23C}
+CONSTANT_AT = {
+    "f64": 0x238,
+    "f32": 0x240,
+    "f16": 0x244,
+    "bf16": 0x248,
+    "i32": 0x24C,
+    "small": 0x250,
+    "hi64": 0x23C,
+}
 _COUNTS = {"SHF": 1, "USHF": 1, "SGXT": 1, "USGXT": 1, "BMSK": 1, "UBMSK": 1}
 
 

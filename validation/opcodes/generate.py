@@ -1,6 +1,7 @@
 """Find all forms and write the bundle for the GPU machine.
 
-``python -m gpusim.validation.opcodes.generate BUNDLE [CACHE]``: about fifteen minutes on one core; CACHE keeps
+``python -m gpusim.validation.opcodes.generate BUNDLE [CACHE]``: about fifteen minutes on one core; CACHE
+keeps
 what the exploration found (the slow part) for the next time.
 """
 
@@ -24,7 +25,18 @@ from gpusim.validation.opcodes.forms import Form, bound_of, dress, normal, signa
 from gpusim.validation.opcodes.listing import decode
 
 #: Rows with forms of their own kind, or none: explored by ``memory``, built by ``special``.
-APART = memory.ROWS | {"S2R", "S2UR", "CS2R", "CS2R.32", "LDC", "LDC.64", "ULDC", "ULDC.64", "BMOV", "B2R.RESULT"}
+APART = memory.ROWS | {
+    "S2R",
+    "S2UR",
+    "CS2R",
+    "CS2R.32",
+    "LDC",
+    "LDC.64",
+    "ULDC",
+    "ULDC.64",
+    "BMOV",
+    "B2R.RESULT",
+}
 MOST, EXTRA = 90, 1.0  # forms of a row: at most so many by coverage, and so many times as many again
 
 
@@ -78,7 +90,9 @@ def all_forms(cache: Path | None = None) -> list[Form]:
         known = compiled()
         found = list(found_forms(known, random.Random(5)))
         if cache is not None:
-            cache.write_text(json.dumps({"compiled": [f"{e:x}" for e in known], "found": [f"{e:x}" for e in found]}))
+            cache.write_text(
+                json.dumps({"compiled": [f"{e:x}" for e in known], "found": [f"{e:x}" for e in found]})
+            )
     forms = register_forms(found, known, random.Random(1))
     forms += memory.build(memory.explore(known, explore.references(known), random.Random(3)))
     return list({f.key: f for f in [*forms, *special.build()]}.values())

@@ -28,8 +28,10 @@ INT = [
 ]  # fmt: skip
 F32 = [
     0, 0x80000000, 1, 0x80000001, 0x007FFFFF, 0x807FFFFF, 0x00800000, 0x80800000, 0x3F800000, 0xBF800000,
-    0x3F7FFFFF, 0x3F800001, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC12345, 0x7F800001,
-    0xFFFFFFFF, 0x4F000000, 0xCF000000, 0x4EFFFFFF, 0x4F800000, 0x5F000000, 0xDF000000, 0x3F000000, 0xC0200000,
+    0x3F7FFFFF, 0x3F800001, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC12345,
+    0x7F800001,
+    0xFFFFFFFF, 0x4F000000, 0xCF000000, 0x4EFFFFFF, 0x4F800000, 0x5F000000, 0xDF000000, 0x3F000000,
+    0xC0200000,
     0x34000000, 0x33800000, 0x47800000, 0x38800000, 0x387FC000, 0x33000001, 0x477FE000, 0x477FF000,
 ]  # fmt: skip
 F64 = [
@@ -43,11 +45,13 @@ F64 = [
 ]  # fmt: skip
 F16 = [
     0, 0x8000, 1, 0x8001, 0x03FF, 0x83FF, 0x0400, 0x8400, 0x3C00, 0xBC00, 0x3BFF, 0x3C01, 0x7BFF, 0xFBFF,
-    0x7C00, 0xFC00, 0x7E00, 0xFE12, 0x7C01, 0xFFFF, 0x1400, 0x1000, 0x6400, 0x6401, 0x3800, 0xC100, 0x5BFF, 0x7800,
+    0x7C00, 0xFC00, 0x7E00, 0xFE12, 0x7C01, 0xFFFF, 0x1400, 0x1000, 0x6400, 0x6401, 0x3800, 0xC100, 0x5BFF,
+    0x7800,
 ]  # fmt: skip
 BF16 = [
     0, 0x8000, 1, 0x8001, 0x007F, 0x807F, 0x0080, 0x8080, 0x3F80, 0xBF80, 0x3F7F, 0x3F81, 0x7F7F, 0xFF7F,
-    0x7F80, 0xFF80, 0x7FC0, 0xFFC1, 0x7F81, 0xFFFF, 0x3B80, 0x3B00, 0x4300, 0x4301, 0x3F00, 0xC020, 0x1F81, 0x5F81,
+    0x7F80, 0xFF80, 0x7FC0, 0xFFC1, 0x7F81, 0xFFFF, 0x3B80, 0x3B00, 0x4300, 0x4301, 0x3F00, 0xC020, 0x1F81,
+    0x5F81,
 ]  # fmt: skip
 
 _U64 = np.uint64
@@ -82,8 +86,12 @@ def _floats(r: np.ndarray, fraction: int, bias: int, spread: int) -> np.ndarray:
     return sign << _U64(bits) | exponent << _U64(fraction) | mantissa
 
 
-_LAYOUT = {"f32": (F32, 23, 127, 20, 32), "f64": (F64, 52, 1023, 40, 64), "f16": (F16, 10, 15, 8, 16),
-           "bf16": (BF16, 7, 127, 20, 16)}
+_LAYOUT = {
+    "f32": (F32, 23, 127, 20, 32),
+    "f64": (F64, 52, 1023, 40, 64),
+    "f16": (F16, 10, 15, 8, 16),
+    "bf16": (BF16, 7, 127, 20, 16),
+}
 
 
 def values(kind: str, slot: int, seed: str, n: int) -> np.ndarray:
@@ -108,7 +116,9 @@ def values(kind: str, slot: int, seed: str, n: int) -> np.ndarray:
 
 
 def _matrix(kind: str, slot: int, word: int, seed: str, n: int) -> np.ndarray:
-    """One 32-bit word (64-bit for f64) of a fragment: eight regimes of exponent by warp, then rare specials."""
+    """One 32-bit word (64-bit for f64) of a fragment: eight regimes of exponent by warp, then rare
+    specials.
+    """
     with np.errstate(over="ignore"):
         r = random_bits(f"matrix {kind} {slot} {word} {seed}", n)
         if kind == "mi32":
@@ -181,8 +191,8 @@ def _relate(words: np.ndarray, kinds: tuple[str, str, str]) -> None:
             x, y = (np.ascontiguousarray(v[cancel]).view(np.float64) for v in (a, b))
             c[cancel] = (-(x * y)).view(np.uint32)
         elif kinds == ("f16", "f16", "f16"):
-            x, y = (np.ascontiguousarray(v[cancel]).view(np.float16) for v in (a, b))
-            c[cancel] = (-(x * y)).view(np.uint32)
+            h, g = (np.ascontiguousarray(v[cancel]).view(np.float16) for v in (a, b))
+            c[cancel] = (-(h * g)).view(np.uint32)
 
 
 def make(kinds: tuple[str, str, str], seed: str, n: int) -> np.ndarray:
@@ -203,7 +213,8 @@ def make(kinds: tuple[str, str, str], seed: str, n: int) -> np.ndarray:
 def offsets(kind: str, which: int, n: int) -> np.ndarray:
     """uint32[n]: byte offsets in a warp's 2 KB, multiples of 16 between 32 and 1936.
 
-    ``distinct``: no two lanes of a warp alike; ``any``: repeats; ``few``: eight places for 32 lanes; ``same``: one.
+    ``distinct``: no two lanes of a warp alike; ``any``: repeats; ``few``: eight places for 32 lanes;
+    ``same``: one.
     """
     with np.errstate(over="ignore"):
         r = random_bits(f"offsets {kind} {which}", 120 * (n // 32) if kind == "distinct" else n)

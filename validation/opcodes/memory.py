@@ -1,7 +1,9 @@
 """Forms of the memory rows: the same exploration with addresses that stay inside the launch's memory.
 
-Where each operand's register stands in an encoding is found by trying: a register field is given an odd number
-and the text is read again.  Offsets and registers are then set so that every access falls into the warp's 2 KB
+Where each operand's register stands in an encoding is found by trying: a register field is given an odd
+number
+and the text is read again.  Offsets and registers are then set so that every access falls into the warp's 2
+KB
 of scratch, its copy in shared memory, or the thread's 64 bytes of local memory.
 """
 
@@ -17,7 +19,18 @@ from gpusim.isa.rows_memory import nbytes_of
 from gpusim.isa.table import Bound, Mods
 from gpusim.validation.opcodes.encode import PT, control, put
 from gpusim.validation.opcodes.explore import accepted, choose, clean
-from gpusim.validation.opcodes.forms import GUARD, NOT_GUARD, WHOLE_WARP, A, B, C, D, Form, bound_of, signature
+from gpusim.validation.opcodes.forms import (
+    GUARD,
+    NOT_GUARD,
+    WHOLE_WARP,
+    A,
+    B,
+    C,
+    D,
+    Form,
+    bound_of,
+    signature,
+)
 from gpusim.validation.opcodes.listing import decode
 
 GLOBAL_ROWS = {"LDG", "STG", "LD", "ST", "ATOM", "ATOMG", "REDG", "LDGSTS", "QSPC"}
@@ -26,6 +39,7 @@ LOCAL_ROWS = {"LDL", "STL"}
 GENERIC_ROWS = {"LD", "ST", "ATOM", "QSPC"}
 ATOMIC_ROWS = {"ATOM", "ATOMG", "ATOMS", "REDG"}
 CONSTANT_ROWS = {"LDC@indexed", "ULDC@indexed"}
+LOADING_ROWS = {"LDG", "LDS", "LD", "LDL", "QSPC", "LDSM"} | CONSTANT_ROWS
 ROWS = GLOBAL_ROWS | SHARED_ROWS | LOCAL_ROWS | CONSTANT_ROWS
 #: Modifiers no compiler writes; nothing says what they do.
 EXOTIC = {"PRIVATE", "MMIO", "VC", "INVALIDATE"}
@@ -58,7 +72,9 @@ def _bytes(b: Bound) -> int:
     if name in ("LDSM", "STSM"):
         return 16
     if name in ATOMIC_ROWS:
-        return 16 if "128" in words else 8
+        if "128" in words or any(w.endswith(("x2", "x4", "x8")) for w in words):
+            return 16
+        return 8 if set(words) & {"64", "S64", "U64", "F64"} else 4
     return nbytes_of(Mods(name, words))
 
 
@@ -76,7 +92,11 @@ def plausible(b: Bound) -> bool:
 
 
 def explore(
-    compiled: Iterable[int], reference: Mapping[int, int], rng: random.Random, count: int = 600, most: int = 45
+    compiled: Iterable[int],
+    reference: Mapping[int, int],
+    rng: random.Random,
+    count: int = 600,
+    most: int = 45,
 ) -> list[int]:
     """Accepted, cleaned encodings of memory rows, one a signature."""
     starts: dict[int, list[int]] = {}
@@ -85,12 +105,29 @@ def explore(
         b = bound_of(i)
         if b is not None and b.row.name in ROWS | {"LDC", "LDC.64", "ULDC", "ULDC.64"}:
             starts.setdefault(e & 0xFFF, []).append(e)
-    for opcode in (0x381, 0x386, 0x38A, 0x38B, 0x38C, 0x3A8, 0x844, 0x388, 0x984, 0x987, 0x983, 0x985, 0x980, 0xABB):
+    for opcode in (
+        0x381,
+        0x386,
+        0x38A,
+        0x38B,
+        0x38C,
+        0x3A8,
+        0x844,
+        0x388,
+        0x984,
+        0x987,
+        0x983,
+        0x985,
+        0x980,
+        0xABB,
+    ):
         if opcode not in starts:  # forms compiled code here does not use: register fields plain, nothing else
-            starts[opcode] = [control(opcode | PT << 12 | D << 16 | A << 24 | B << 32 | k << 73) for k in (4, 5)]
+            starts[opcode] = [
+                control(opcode | PT << 12 | D << 16 | A << 24 | B << 32 | k << 73) for k in (4, 5)
+            ]
     starts[0xB82] = [put(e, 24, 8, A) for e in starts.get(0xB82, [])]  # constants at a register address
     out: list[int] = []
-    for opcode, found in sorted(starts.items()):
+    for _, found in sorted(starts.items()):
         taken, _ = accepted(mutants(found[:12], rng, count))
         out += taken.values()
     bounds = [bound_of(i) for i in decode(out)]
@@ -162,7 +199,9 @@ def _variants(b: Bound) -> list[str]:
         return ["local"]
     if name in CONSTANT_ROWS:
         return ["constant"]
-    if name in GENERIC_ROWS and not any("U32" in o.suffixes for o in b.instruction.operands if o.kind == "mem"):
+    if name in GENERIC_ROWS and not any(
+        "U32" in o.suffixes for o in b.instruction.operands if o.kind == "mem"
+    ):
         return ["global", "generic shared", *(["generic local"] if name in ("LD", "ST", "QSPC") else [])]
     return ["global"]
 
@@ -216,15 +255,18 @@ def build(encodings: Sequence[int]) -> list[Form]:
         out = put(out, 12, 4, guard)
         tries, wanted = [], _wanted(i, b, variant)
         for offset in wanted[n % 2 :] + wanted:
-            tries += [put(out, 40, 24, offset), put(put(out, 32, 24, offset), 56, 8, 255 if offset < 0 else 0),
-                      put(out, 38, 16, offset)]
+            tries += [
+                put(out, 40, 24, offset),
+                put(put(out, 32, 24, offset), 56, 8, 255 if offset < 0 else 0),
+                put(out, 38, 16, offset),
+            ]
         drafts.append((out, tries, i, b, variant))
     decoded = iter(decode([t for _, tries, *_ in drafts for t in tries]))
     forms: list[Form] = []
     for _, tries, i, b, variant in drafts:
         results = [(t, next(decoded)) for t in tries]
         wanted = _wanted(i, b, variant)
-        for t, j in results:
+        for _, j in results:
             c = bound_of(j)
             if j is None or c is None or j.name != i.name or signature(j)[2:] != signature(i)[2:]:
                 continue
@@ -246,7 +288,11 @@ def _inside(b: Bound, memory: Sequence[Operand], variant: str) -> bool:
             return False
         if o.desc >= 0 and o.desc != U_DESCRIPTOR:
             return False
-        if o.base in (-1, 255) and variant != "constant" and not (variant == "shared" and o.ubase == U_SHARED):
+        if (
+            o.base in (-1, 255)
+            and variant != "constant"
+            and not (variant == "shared" and o.ubase == U_SHARED)
+        ):
             return False
     return True
 
@@ -254,15 +300,13 @@ def _inside(b: Bound, memory: Sequence[Operand], variant: str) -> bool:
 def _form(i: Instruction, b: Bound, variant: str) -> list[Form]:
     """One form, or two where lanes may share an address."""
     name, words = b.row.name, set(i.modifiers)
-    kind = "i32"
-    if name in ("REDG", "ATOM", "ATOMG"):
-        kind = next((k for w, k in (("F64", "f64"), ("F32", "f32"), ("BF16x2", "bf16"), ("BF16_V2", "bf16"),
-                                    ("F16x2", "f16"), ("F16", "f16")) if w in words), "i32")
+    floats = [w for w in words if w[:3] in ("F64", "F32", "F16", "BF1")]
+    kind = floats[0].partition("x")[0].partition("_")[0].lower() if floats and name in ATOMIC_ROWS else "i32"
     base = Form(name, i.text, (i.encoding,), (kind, kind, kind), "memory", False, "distinct", variant)
-    if name in ("LDG", "LDS", "LD", "LDL", "LDC@indexed", "ULDC@indexed", "QSPC", "LDSM"):
+    if name in LOADING_ROWS:
         return [replace(base, offsets="any")]
-    commutes = not words & {"EXCH", "CAS", "CAST", "INC", "DEC", "F32", "F64", "F16x2", "BF16x2", "BF16_V2", "F16"}
-    if name == "REDG" and commutes or "POPC" in words:
+    commutes = not floats and not words & {"EXCH", "CAS", "CAST", "INC", "DEC"}
+    if (name == "REDG" and commutes) or "POPC" in words:
         return [base, replace(base, offsets="few")]
     if any(o.base in (-1, 255) for o in i.operands if o.kind == "mem"):
         return [replace(base, offsets="same")] if name in ("ATOMS",) and commutes else []

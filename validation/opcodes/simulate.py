@@ -25,7 +25,9 @@ LABELLED = {"BRA", "BSSY", "CALL", "RET", "BRX", "WARPSYNC"}
 
 
 class Runner:
-    """Runs forms on one pair of template cubins."""
+    """Runs forms on one pair of template cubins. scratch: what the last form left in global memory."""
+
+    scratch: np.ndarray
 
     def __init__(self, templates: dict[str, Template]) -> None:
         self.templates = templates
@@ -71,5 +73,5 @@ class Runner:
         grid, block, _ = launch.shape(row)
         arguments: list[Any] = [*launch.arrays(row), *launch.scalars(row)]
         results = run(kernel, (grid, 1, 1), (block, 1, 1), arguments, jobs=1)
+        self.scratch = results[3]
         return results[2], launch.digest(results[2], results[3], row)
-

@@ -13,29 +13,65 @@ from gpusim.validation.opcodes.forms import A, D, Form, bound_of
 from gpusim.validation.opcodes.listing import decode
 
 WORD = 16  # bytes of an instruction
-S2R, S2UR, CS2R = 0x000E2E0000002600_00000000000A7919, 0x000E620000008800_00000000000579C3, 0x000FCA00001FF000_0000000000047805
-SPECIAL = {"laneid": 0, "tid": 32, "tid.x": 33, "tid.y": 34, "tid.z": 35, "ctaid.x": 37, "ctaid.y": 38,
-           "ctaid.z": 39, "swinhi": 47, "lwinhi": 46, "eqmask": 56, "ltmask": 57, "lemask": 58, "gtmask": 59,
-           "gemask": 60, "cgactaid": 136, "srz": 255}
+S2R, S2UR, CS2R = (
+    0x000E2E0000002600_00000000000A7919,
+    0x000E620000008800_00000000000579C3,
+    0x000FCA00001FF000_0000000000047805,
+)
+SPECIAL = {
+    "laneid": 0,
+    "tid": 32,
+    "tid.x": 33,
+    "tid.y": 34,
+    "tid.z": 35,
+    "ctaid.x": 37,
+    "ctaid.y": 38,
+    "ctaid.z": 39,
+    "swinhi": 47,
+    "lwinhi": 46,
+    "eqmask": 56,
+    "ltmask": 57,
+    "lemask": 58,
+    "gtmask": 59,
+    "gemask": 60,
+    "cgactaid": 136,
+    "srz": 255,
+}
 #: Read by the card from its own memory map: values differ, so they are left out.
 ADDRESSES = {"swinhi", "lwinhi"}
 LDC, ULDC = 0x000FE20000000800_00000A00FF017B82, 0x000FE20000000800_0000880000047AB9
 VOTE = 0x000FE400000E0100_0000000000067806
-BRA, BRA_P, BRA_DIV = 0x000FC00003800000_0000000000007947, 0x000FEA0000800000_0000000000007947, 0x009FD8000B800000_0000000004007947
-BSSY, BSYNC, BREAK = 0x000FE20003800000_0000000000007945, 0x000FEA0003800000_0000000000007941, 0x000FEA0003800000_0000000000007942
+BRA, BRA_P, BRA_DIV = (
+    0x000FC00003800000_0000000000007947,
+    0x000FEA0000800000_0000000000007947,
+    0x009FD8000B800000_0000000004007947,
+)
+BSSY, BSYNC, BREAK = (
+    0x000FE20003800000_0000000000007945,
+    0x000FEA0003800000_0000000000007941,
+    0x000FEA0003800000_0000000000007942,
+)
 WARPSYNC_ALL, WARPSYNC = 0x000FEA0003800000_0000000000007948, 0x000FEA0003800000_0000000000007348
-BAR_RED = {"POPC": 0x000FEC0000014000_0000000000007B1D, "AND": 0x000FEC0000014400_0000000000007B1D,
-           "OR": 0x000FEC0000014800_0000000000007B1D}
+BAR_RED = {
+    "POPC": 0x000FEC0000014000_0000000000007B1D,
+    "AND": 0x000FEC0000014400_0000000000007B1D,
+    "OR": 0x000FEC0000014800_0000000000007B1D,
+}
 BAR_SYNC = 0x000FEC0000010000_0000000000007B1D
 B2R, B2R_P = 0x000E2800000E4000_00000000000D731C, 0x000E640000004000_0000000000FF731C
 TO_B, FROM_B = 0x011EA00000000000_0000001006007356, 0x001E2A0000100000_0000000006107355
 #: Instructions without a visible effect: they must run and leave every register alone.
 QUIET = {
-    "YIELD": 0x000FEA0003800000_0000000000007946, "NANOSLEEP": 0x000FEA0003800000_000000640000795D,
-    "MEMBAR": 0x000FEC0000002000_0000000000007992, "ERRBAR": 0x000FC00000000000_00000000000079AB,
-    "CCTL": 0x000FE80002000000_00000000FF00798F, "DEPBAR": 0x000FC80000000000_000080000000791A,
-    "LDGDEPBAR": 0x000E220000000000_00000000000079AF, "NOP": 0x000FC00000000000_0000000000007918,
-    "FENCE": 0x000FE20000000000_00000000000073C6, "CGAERRBAR": 0x000FE20000000000_00000000000075AB,
+    "YIELD": 0x000FEA0003800000_0000000000007946,
+    "NANOSLEEP": 0x000FEA0003800000_000000640000795D,
+    "MEMBAR": 0x000FEC0000002000_0000000000007992,
+    "ERRBAR": 0x000FC00000000000_00000000000079AB,
+    "CCTL": 0x000FE80002000000_00000000FF00798F,
+    "DEPBAR": 0x000FC80000000000_000080000000791A,
+    "LDGDEPBAR": 0x000E220000000000_00000000000079AF,
+    "NOP": 0x000FC00000000000_0000000000007918,
+    "FENCE": 0x000FE20000000000_00000000000073C6,
+    "CGAERRBAR": 0x000FE20000000000_00000000000075AB,
 }
 
 
@@ -96,26 +132,73 @@ def barrier_registers() -> Iterator[tuple[int, ...]]:
     to, back = put(put(TO_B, 24, 8, 5), 32, 8, 9), put(FROM_B, 24, 8, 5)
     keep = put(back, 84, 1, 0)
     for guard in (PT, 5, 6):
-        yield (move, nop, nop, _guarded(control(to), guard), nop, nop, nop, nop, _read(keep, D), nop, nop,
-               _guarded(_read(back, D + 1), guard), nop, nop, nop, _read(keep, D + 2))
+        yield (
+            move,
+            nop,
+            nop,
+            _guarded(control(to), guard),
+            nop,
+            nop,
+            nop,
+            nop,
+            _read(keep, D),
+            nop,
+            nop,
+            _guarded(_read(back, D + 1), guard),
+            nop,
+            nop,
+            nop,
+            _read(keep, D + 2),
+        )
 
 
 def branches() -> Iterator[tuple[int, ...]]:
     """Taken by guard, by predicate operand, by both; with and without reconvergence; BREAK; WARPSYNC."""
     nop = instruction("NOP")
-    for e in (_guarded(BRA, 0), _guarded(BRA, 0 | 8), put(BRA_P, 87, 4, 1), put(BRA_P, 87, 4, 1 | 8),
-              _guarded(put(BRA_P, 87, 4, 1), 0), BRA):
+    for e in (
+        _guarded(BRA, 0),
+        _guarded(BRA, 0 | 8),
+        put(BRA_P, 87, 4, 1),
+        put(BRA_P, 87, 4, 1 | 8),
+        _guarded(put(BRA_P, 87, 4, 1), 0),
+        BRA,
+    ):
         yield (control(_branch(e, 3)), _mark(D, 0x1111), _vote(D + 1), nop, _vote(D + 2), nop)
         # inside BSSY .. BSYNC: all lanes are together again
-        yield (control(_branch(BSSY, 5)), control(_branch(e, 4)), _mark(D, 0x2222), _vote(D + 1), nop, nop,
-               control(BSYNC), _vote(D + 2), nop)
+        yield (
+            control(_branch(BSSY, 5)),
+            control(_branch(e, 4)),
+            _mark(D, 0x2222),
+            _vote(D + 1),
+            nop,
+            nop,
+            control(BSYNC),
+            _vote(D + 2),
+            nop,
+        )
     for guard in (0, 1 | 8):
         # lanes that break the barrier are not waited for
-        yield (control(_branch(BSSY, 5)), control(_guarded(BREAK, guard)), control(_guarded(_branch(BRA, 5), guard)),
-               _mark(D, 0x3333), nop, nop, control(BSYNC), _vote(D + 1), _vote(D + 2), nop)
+        yield (
+            control(_branch(BSSY, 5)),
+            control(_guarded(BREAK, guard)),
+            control(_guarded(_branch(BRA, 5), guard)),
+            _mark(D, 0x3333),
+            nop,
+            nop,
+            control(BSYNC),
+            _vote(D + 1),
+            _vote(D + 2),
+            nop,
+        )
     yield (control(_branch(_guarded(BRA, 0), 2)), _mark(D, 0x4444), nop, control(WARPSYNC_ALL), _vote(D + 1))
-    yield (_mark(D + 3, 0xFFFFFFFF), control(_branch(_guarded(BRA, 0), 2)), _mark(D, 0x5555), nop,
-           control(put(WARPSYNC, 24, 8, D + 3)), _vote(D + 1))
+    yield (
+        _mark(D + 3, 0xFFFFFFFF),
+        control(_branch(_guarded(BRA, 0), 2)),
+        _mark(D, 0x5555),
+        nop,
+        control(put(WARPSYNC, 24, 8, D + 3)),
+        _vote(D + 1),
+    )
     yield (control(_guarded(instruction("EXIT"), 0)), _vote(D))
     yield (control(_guarded(instruction("EXIT"), 1 | 8)), _mark(D, 0x6666), _vote(D + 1))
 
@@ -125,8 +208,16 @@ def barriers() -> Iterator[tuple[int, ...]]:
     nop = instruction("NOP")
     for e in BAR_RED.values():
         for predicate in (0, 1 | 8, 5, 6):
-            yield (control(put(e, 87, 4, predicate)), nop, nop, nop, _read(B2R, D), nop, nop,
-                   control(put(B2R_P, 81, 3, 3), write=0))
+            yield (
+                control(put(e, 87, 4, predicate)),
+                nop,
+                nop,
+                nop,
+                _read(B2R, D),
+                nop,
+                nop,
+                control(put(B2R_P, 81, 3, 3), write=0),
+            )
     yield (control(BAR_SYNC), _vote(D))
 
 
@@ -136,7 +227,22 @@ def quiet() -> Iterator[tuple[int, ...]]:
 
 
 #: Which instruction of a sequence is the one under test, by opcode; the first that matches.
-_TESTED = ("BSSY", "BREAK", "WARPSYNC", "BRA", "EXIT", "BAR", "B2R", "BMOV", "S2R", "S2UR", "CS2R", "LDC", "ULDC", *QUIET)
+_TESTED = (
+    "BSSY",
+    "BREAK",
+    "WARPSYNC",
+    "BRA",
+    "EXIT",
+    "BAR",
+    "B2R",
+    "BMOV",
+    "S2R",
+    "S2UR",
+    "CS2R",
+    "LDC",
+    "ULDC",
+    *QUIET,
+)
 
 
 def build() -> list[Form]:
@@ -153,6 +259,3 @@ def build() -> list[Form]:
         note = "; ".join(dict.fromkeys(r for r in rows if r not in ("NOP", "MOV", "VOTE", "MOV.UR")))
         out.append(Form(rows[chosen], texts[chosen], tuple(sequence), note=note))
     return out
-
-
-

@@ -6,14 +6,16 @@ Per thread i (and warp i >> shift) the template
   from a word each;
 * for memory forms copies the warp's 2 KB of global scratch to shared memory, 64 bytes a thread of it to local
   memory, and leaves addresses: R28:R29 global, R30 shared, R31 local, R32:R33 generic shared, R44:R45 generic
-  local, UR4:UR5 the memory descriptor; bases: UR6:UR7 the warp's scratch, UR20:UR21 shared, UR22:UR23 sixteen,
+  local, UR4:UR5 the memory descriptor; bases: UR6:UR7 the warp's scratch, UR20:UR21 shared, UR22:UR23
+  sixteen,
   UR29 an offset below 64; and offsets: R34 global, R46 shared, R47 = R46 / 16, R21 local;
 * executes :data:`SLOT` instructions, the form under test among them;
 * waits, then stores R24-R27, UR24-UR27 and the predicates; memory forms copy shared and local back.
 
 It depends on no opcode but a dozen that compiled code uses for this, all conservatively scheduled: every
 instruction waits for all dependence counters, and idle instructions stand where a latency must pass.
-The template is compiled once (``base.cu`` gives the launch's frame) and its code replaced; a form is a patch of
+The template is compiled once (``base.cu`` gives the launch's frame) and its code replaced; a form is a
+patch of
 64 bytes.
 """
 
