@@ -2,11 +2,11 @@
 
 Each kernel is one warp that executes one memory instruction :data:`REPEATS` times, each with its own lane
 addresses and lane mask, read from a table.  Run under the profiler's source page, one launch gives the
-per-instruction counters of :data:`REPEATS` patterns; run with one pattern for all, it gives the hardware counters
-of that pattern.  The same cubins and tables are simulated and compared (``micro:*`` records).
+per-instruction counters of :data:`REPEATS` patterns; run with one pattern for all, it gives the hardware
+counters of that pattern.  The same cubins and tables are simulated and compared (``micro:*`` records).
 
-Kernels are written here as PTX strings, so that a new instruction is a new row of :data:`OPS`.  ``_p`` kernels
-guard the instruction with the lane's bit of the mask (predication), ``_b`` kernels branch around it
+Kernels are written here as PTX strings, so that a new instruction is a new row of :data:`OPS`.  ``_p``
+kernels guard the instruction with the lane's bit of the mask (predication), ``_b`` kernels branch around it
 (divergence), ``_x`` kernels let the other lanes exit first.
 """
 
@@ -54,8 +54,20 @@ def _ops() -> tuple[Op, ...]:
     for n, registers in ((1, "{{{r0}}}"), (2, "{{{r0},{r1}}}"), (4, "{{{r0},{r1},{r2},{r3}}}")):
         for trans in ("", ".trans"):
             tail = f"sync.aligned.m8n8.x{n}{trans}.shared.b16"
-            add(f"ldmatrix_x{n}{trans.replace('.', '_')}", "shared", 16, f"ldmatrix.{tail} {registers},[{{a}}];", True)
-            add(f"stmatrix_x{n}{trans.replace('.', '_')}", "shared", 16, f"stmatrix.{tail} [{{a}}],{registers};", True)
+            add(
+                f"ldmatrix_x{n}{trans.replace('.', '_')}",
+                "shared",
+                16,
+                f"ldmatrix.{tail} {registers},[{{a}}];",
+                True,
+            )
+            add(
+                f"stmatrix_x{n}{trans.replace('.', '_')}",
+                "shared",
+                16,
+                f"stmatrix.{tail} [{{a}}],{registers};",
+                True,
+            )
     for width in (4, 8, 16):
         add(f"copy_ca_{width}", "copy", width, f"cp.async.ca.shared.global [{{a}}],[{{b}}],{width};")
     add("copy_cg_16", "copy", 16, "cp.async.cg.shared.global [{a}],[{b}],16;")
@@ -76,14 +88,24 @@ def _ops() -> tuple[Op, ...]:
                 add(f"red_{place}_{op}_{kind}", place, size, f"red.{place}.{op}.{kind} [{{a}}],{v};")
         for kind, r in (("b16", "{h0}"), ("b32", "{r0}"), ("b64", "{d0}")):
             other = r.replace("0", "1")
-            add(f"atom_{place}_cas_{kind}", place, int(kind[1:]) // 8, f"atom.{place}.cas.{kind} {r},[{{a}}],{other},{r};")
+            add(
+                f"atom_{place}_cas_{kind}",
+                place,
+                int(kind[1:]) // 8,
+                f"atom.{place}.cas.{kind} {r},[{{a}}],{other},{r};",
+            )
     for kind, r, size in (("f16", "{h0}", 2), ("f16x2", "{r0}", 4), ("bf16x2", "{r0}", 4)):
         add(f"red_global_add_{kind}", "global", size, f"red.global.add.noftz.{kind} [{{a}}],{r};")
         add(f"atom_global_add_{kind}", "global", size, f"atom.global.add.noftz.{kind} {r},[{{a}}],{r};")
     add("red_global_v2_f32", "global", 8, "red.global.v2.f32.add [{a}],{{{f0},{f1}}};")
     add("red_global_v4_f32", "global", 16, "red.global.v4.f32.add [{a}],{{{f0},{f1},{f2},{f3}}};")
     add("red_global_v4_f16x2", "global", 16, "red.global.v4.f16x2.add.noftz [{a}],{{{r0},{r1},{r2},{r3}}};")
-    add("atom_global_v4_f32", "global", 16, "atom.global.v4.f32.add {{{f0},{f1},{f2},{f3}}},[{a}],{{{f0},{f1},{f2},{f3}}};")
+    add(
+        "atom_global_v4_f32",
+        "global",
+        16,
+        "atom.global.v4.f32.add {{{f0},{f1},{f2},{f3}}},[{a}],{{{f0},{f1},{f2},{f3}}};",
+    )
     add("atom_generic_add_u32", "generic", 4, "atom.add.u32 {r0},[{a}],{r0};")
     add("red_generic_add_u32", "generic", 4, "red.add.u32 [{a}],{r0};")
     return tuple(out)
@@ -91,7 +113,8 @@ def _ops() -> tuple[Op, ...]:
 
 OPS = {op.name: op for op in _ops()}
 
-_CLASSES = {"r": ("+r", "unsigned"), "d": ("+l", "unsigned long long"), "f": ("+f", "float"), "g": ("+d", "double"),
+_CLASSES = {"r": ("+r", "unsigned"), "d": ("+l", "unsigned long long"), "f": ("+f", "float"),
+            "g": ("+d", "double"),
             "h": ("+h", "unsigned short")}  # fmt: skip
 
 
@@ -128,35 +151,51 @@ def _address(op: Op) -> str:
     if op.space == "copy":
         return f"{first} {second} const unsigned a = base + o; const char* b = data + t;"
     # generic: the second word says which space the lane addresses (0 shared, 1 global, 2 local)
-    return f"{first} {second} const char* a = (t == 0 ? (const char*)window : t == 1 ? (const char*)data : own) + o;"
+    where = "t == 0 ? (const char*)window : t == 1 ? (const char*)data : own"
+    return f"{first} {second} const char* a = ({where}) + o;"
+
+
+#: All bits of a register, folded into 32, so that no part of a load is dead.
+_BITS = {
+    "f": "__float_as_uint({0})",
+    "g": "(unsigned)(__double_as_longlong({0}) >> 32) ^ (unsigned)__double_as_longlong({0})",
+    "d": "(unsigned){0} ^ (unsigned)({0} >> 32)",
+}
 
 
 def kernel(op: Op, how: str) -> str:
     """CUDA source of one kernel."""
     names = _registers(op.ptx)
     declare = " ".join(f"{_CLASSES[n[0]][1]} {n} = ({_CLASSES[n[0]][1]})sink[lane + {n[1]}];" for n in names)
-    keep = " ^ ".join({"f": "__float_as_uint({})", "g": "(unsigned)(__double_as_longlong({0}) >> 32) ^ (unsigned)__double_as_longlong({0})",
-                      "d": "(unsigned){0} ^ (unsigned)({0} >> 32)"}.get(n[0], "(unsigned){}").format(n)
-                     for n in names) or "0u"  # fmt: skip
+    keep = " ^ ".join(_BITS.get(n[0], "(unsigned){0}").format(n) for n in names) or "0u"
     local = op.space in ("local", "generic")
     lines = [
-        f'extern "C" __global__ void __launch_bounds__(32) acc_{op.name}_{how}(const unsigned* offsets, const unsigned* masks, '
+        f'extern "C" __global__ void __launch_bounds__(32) acc_{op.name}_{how}('
+        "const unsigned* offsets, const unsigned* masks, "
         "unsigned first, unsigned step, unsigned gone, char* data, unsigned* sink) {",
         "  const unsigned lane = threadIdx.x;",
         "  if ((gone >> lane) & 1u) return;" if how == "x" else "",
-        "  __shared__ __align__(1024) unsigned char window[16384];" if op.space in ("shared", "copy", "generic") else "",
-        "  char own[512]; for (int i = 0; i < 512; i += 4) *(volatile unsigned*)(own + i) = i;" if local else "",
-        "  const unsigned base = (unsigned)__cvta_generic_to_shared(window);" if op.space in ("shared", "copy") else "",
+        "  __shared__ __align__(1024) unsigned char window[16384];"
+        if op.space in ("shared", "copy", "generic")
+        else "",
+        "  char own[512]; for (int i = 0; i < 512; i += 4) *(volatile unsigned*)(own + i) = i;"
+        if local
+        else "",
+        "  const unsigned base = (unsigned)__cvta_generic_to_shared(window);"
+        if op.space in ("shared", "copy")
+        else "",
         "  const unsigned base = (unsigned)__cvta_generic_to_local(own);" if op.space == "local" else "",
         f"  {declare}",
         "  unsigned p = first, kept = 0;",
     ]
     for _ in range(REPEATS):
         on = "const unsigned on = (masks[p] >> lane) & 1u;" if how in "pb" else ""
-        lines.append(f"  {{ {_address(op)} {on} {_statement(op, how)} kept = kept * 3 + ({keep}); p += step; }}")
+        lines.append(
+            f"  {{ {_address(op)} {on} {_statement(op, how)} kept = kept * 3 + ({keep}); p += step; }}"
+        )
     if op.space == "copy":
         lines.append('  asm volatile("cp.async.wait_all;" ::: "memory");')
-    lines.append(f"  if (kept == 0x9e3779b9u) sink[lane] = 1;")
+    lines.append("  if (kept == 0x9e3779b9u) sink[lane] = 1;")
     if local:
         lines.append("  if (sink[40] == 77) sink[lane] = own[sink[41] & 511];")
     return "\n".join(line for line in [*lines, "}"] if line)
@@ -229,7 +268,7 @@ def tables(op: Op, patterns: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One launch: kernel, first pattern of the table and step (0: the same pattern each time), exited lanes."""
+    """One launch: kernel, first pattern of the table, step (0: that pattern each time), exited lanes."""
 
     op: Op
     how: str
@@ -244,7 +283,7 @@ class Probe:
 
 
 def probes() -> Iterator[Probe]:
-    """Launches of every kernel: of REPEATS patterns each, and of one pattern where hardware counters tell more."""
+    """Launches of every kernel: of REPEATS patterns, and of one where hardware counters tell more."""
     rng = np.random.default_rng(7)
     for op in OPS.values():
         copies = op.space == "copy"

@@ -214,9 +214,10 @@ def main(bundle: Path, folder: Path, target: Path | None = None) -> int:
         index = json.loads((bundle / "forms.json").read_text(encoding="utf-8"))
         for name, place in record["templates"].items():
             path = target.parent / place["cubin"]
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes((bundle / index["templates"][name]["cubin"]).read_bytes())
-        atomic_write(target, json.dumps(record, indent=0) + "\n")
+        lines = ",\n".join(json.dumps(row) for row in record.pop("forms"))  # a form a line
+        atomic_write(target, json.dumps(record)[:-1] + ', "forms": [\n' + lines + "\n]}\n")
     return 0
 
 

@@ -261,6 +261,11 @@ def build(encodings: Sequence[int]) -> list[Form]:
                 put(out, 38, 16, offset),
             ]
         drafts.append((out, tries, i, b, variant))
+    # loads and atomics count a dependence counter up until their result is there
+    drafts = [
+        (out, [control(t, write=0) for t in tries] + tries if _counted(b) else tries, i, b, variant)
+        for out, tries, i, b, variant in drafts
+    ]
     decoded = iter(decode([t for _, tries, *_ in drafts for t in tries]))
     forms: list[Form] = []
     for _, tries, i, b, variant in drafts:
@@ -275,6 +280,10 @@ def build(encodings: Sequence[int]) -> list[Form]:
                 forms += _form(j, c, variant)
                 break
     return forms
+
+
+def _counted(b: Bound) -> bool:
+    return b.row.name[0] != "U" and any(o is not None and o.kind == "R" for _, o in b.destinations)
 
 
 def _inside(b: Bound, memory: Sequence[Operand], variant: str) -> bool:

@@ -41,7 +41,7 @@ PARAM = {"in": 0x210, "uin": 0x218, "out": 0x220, "scratch": 0x228, "shift": 0x2
 CONST = 0x234  # 24 words of constants
 #: EIATTR_EXIT_INSTR_OFFSETS as it stands in .nv.info: format 4, attribute 0x1c, length 4.
 _EXITS = bytes.fromhex("041c0400")
-SETTLE = 48  # idle instructions after the form
+SETTLE = 256  # idle instructions after the form, 8 cycles each: a match takes hundreds, an atomic more
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from gpusim.simulate import simulate
 from gpusim.validation.records import Record, cubin_file, load_index, load_record
 
 SCHEMA = "gpusim.claims/1"
-FOLDER = Path(__file__).resolve().parent / "measurements" / "h200"
+FOLDER = Path(__file__).resolve().parents[1] / "measurements" / "h200"
 PREDICTIONS = "claims.json"
 
 #: The steps of the ladder at 4096^3, in order; A10 (cuBLAS) is measured only.
@@ -122,7 +122,8 @@ def _accesses(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
             found["FFMA"] += n
         elif kind in ("LDS", "STS"):
             cost, ideal = (row[f"memory_l1_wavefronts_shared{end}"] / n for end in ("", "_ideal"))
-            found[f"{opcode} {cost:g}/{ideal:g}"] += n
+            if ideal:  # without active lanes nothing is read
+                found[f"{opcode} {cost:g}/{ideal:g}"] += n
         elif kind in ("LDG", "STG"):
             found[f"{opcode} {row['memory_l2_theoretical_sectors_global'] / n:g}"] += n
     return dict(sorted(found.items()))
