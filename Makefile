@@ -8,7 +8,7 @@ VENV   ?= .venv
 SIZE   ?= 4096
 BIN    := $(VENV)/bin
 
-.PHONY: ladder test lint typecheck pytest docs bench clean
+.PHONY: ladder test lint typecheck pytest docs accuracy bench clean
 
 ladder: $(VENV)/.installed
 	$(BIN)/gpusim ladder --size $(SIZE)
@@ -29,6 +29,14 @@ docs: $(VENV)/.installed
 	@for page in cli opcodes; do \
 	  $(BIN)/python -m gpusim.cli.reference $$page > docs/$$page.md.tmp && mv docs/$$page.md.tmp docs/$$page.md || exit 1; \
 	done
+	@$(BIN)/python -m gpusim.validation.deviations > docs/new.tmp && mv docs/new.tmp validation/DEVIATIONS.md
+	@$(BIN)/python -m gpusim.validation.accuracy validation/measurements/h200/comparison.json > docs/new.tmp && mv docs/new.tmp docs/accuracy.md
+
+# Predictions against every record (minutes), the page about it, and what the source texts claim.
+accuracy: $(VENV)/.installed
+	$(BIN)/gpusim validate --recorded --json validation/measurements/h200/comparison.json \
+	  --page docs/accuracy.md --figure docs/accuracy.png
+	$(BIN)/python -m gpusim.validation.claims --figures docs/img > docs/new.tmp && mv docs/new.tmp docs/claims.md
 
 bench: $(VENV)/.installed
 	@for f in benchmarks/bench_*.py; do echo "== $$f"; $(BIN)/python $$f || exit 1; done

@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m gpusim.validation.claims",
         description="Print docs/claims.md from the H200's records and the kept predictions.",
     )
-    parser.add_argument("--figures", metavar="DIR", type=Path, help="write claims-ladder.png, claims-stride.png")
+    parser.add_argument("--figures", metavar="DIR", type=Path, help="write the two pictures into a folder")
     parser.add_argument("--simulate", action="store_true", help="make the predictions anew and keep them")
     parser.add_argument("--jobs", type=int, help="threads of the simulation (default: all cores)")
     chosen = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""The numbers that ``docs/claims.md`` judges with: records of one GPU, and gpusim's predictions of the same launches.
+"""The numbers that ``docs/claims.md`` judges with: records of one GPU, and predictions of the same launches.
 
 A prediction executes the very binary that was measured (``gpusim.simulate``; large launches are sampled).
 All of them take about a minute on two cores, so they are kept in ``claims.json`` beside the records, each
@@ -31,8 +31,8 @@ PREDICTIONS = "claims.json"
 
 #: The steps of the ladder at 4096^3, in order; A10 (cuBLAS) is measured only.
 LADDER = (
-    "A1:large", "A2:large", "A2-1d:large", "A3-16:large", "A3-32:large", "A3-32x8:large", "A4:large", "A5:large",
-    "A6:large", "A7:large", "A8-pad:large", "A8-layout:large", "A8-swizzle:large", "A9-double:large",
+    "A1:large", "A2:large", "A2-1d:large", "A3-16:large", "A3-32:large", "A3-32x8:large", "A4:large",
+    "A5:large", "A6:large", "A7:large", "A8-pad:large", "A8-layout:large", "A8-swizzle:large", "A9-double:large",
     "A9-async:large",
 )  # fmt: skip
 CUBLAS = "A10:4096"
@@ -40,8 +40,8 @@ LADDER_N = 4096
 
 #: Every launch whose prediction the page uses.
 PREDICTED = (
-    *LADDER, "B2-16:middle", "B2-32:middle", "B2-32-ty:middle", "B3:middle", "B3-nopad:middle", "B5-64:middle",
-    "B5-spill:middle", "C1:middle", "C2:middle", "D2:square256", "D3-pad1:square256", "D3-pad16:square256",
+    *LADDER, "B2-16:middle", "B2-32:middle", "B2-32-ty:middle", "B3:middle", "B3-nopad:middle",
+    "B5-64:middle", "B5-spill:middle", "C1:middle", "C2:middle", "D2:square256", "D3-pad1:square256", "D3-pad16:square256",
     "E3:medium", "E3:ragged", "E4-tile8:medium", "E4-tile16:medium", "E4-tile16:ragged", "E4-tile32:medium",
     "E5:medium",
 )  # fmt: skip
@@ -209,6 +209,15 @@ class Book:
     def per_cycle(self, id: str, count: float) -> float:
         """A count of the launch for each cycle of each SM."""
         return count / (self.value(id, "sm_cycles") * self.value(id, "sm_count"))
+
+    def pattern(self, id: str) -> dict[str, int]:
+        """What was measured of a one-warp access pattern."""
+        with open(self.folder / "patterns.jsonl", encoding="utf-8") as lines:
+            for line in lines:
+                if f'"{id}"' in line and (row := json.loads(line))["id"] == id:
+                    found: dict[str, int] = row["measured"]
+                    return found
+        raise InputError(f"there is no pattern {id}", where=str(self.folder / "patterns.jsonl"))
 
     def useful(self, kernel: str, stride: int) -> float:
         """Useful GB/s of the stride experiment."""

@@ -1,7 +1,7 @@
 """What a claim is: parts with conditions over the numbers, evidence from both sides, and a verdict.
 
-All parts hold: true; none: false; else partly.  The texts' own figures (:class:`Text`) are what is judged, not
-facts.
+All parts hold: true; none: false; else partly.  The texts' own figures (:class:`Text`) are what is judged,
+not facts.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ class Text:
     PAGE_WORDS = 256  # 1 KiB
     C2_BLOCKS, C2_OCCUPANCY, C2_SHARED = 24, 75.0, 8 * 1024
     #: TFLOP/s on an H100, lowest and highest, by step.
-    H100: ClassVar = {"A1": (0.5, 0.5), "A2": (6.3, 6.3), "A3": (9.0, 9.0), "A4": (20.0, 20.0), "A5": (25.8, 25.8),
-            "A6": (25.0, 26.0), "A7": (25.0, 26.0), "A8": (25.0, 26.0)}  # fmt: skip
+    H100: ClassVar[dict[str, tuple[float, float]]] = {
+        "A1": (0.5, 0.5), "A2": (6.3, 6.3), "A3": (9.0, 9.0), "A4": (20.0, 20.0), "A5": (25.8, 25.8),
+        "A6": (25.0, 26.0), "A7": (25.0, 26.0), "A8": (25.0, 26.0),
+    }  # fmt: skip
 
 
 #: "Equals": within this share of the larger number.
@@ -100,14 +102,22 @@ def time_of(book: Book, id: str) -> Evidence:
 
 
 def wavefronts(expression: str, block: Sequence[int], array: str, op: str = "load") -> int:
-    """Shared wavefronts of one warp access, from the C expression alone."""
+    """Shared wavefronts of one warp access with k = 3, from the C expression alone."""
     result = answer_expression(expression, block=block, shared=[array], lets=["k=3"], op=op).result
     assert result.wavefronts is not None  # shared memory always has them
     return result.wavefronts
 
 
 def sectors(expression: str, block: Sequence[int]) -> int:
-    """Global sectors of one warp load, from the C expression alone."""
+    """Global sectors of one warp load with k = 3, from the C expression alone."""
     result = answer_expression(expression, block=block, global_=["float A[]"], lets=["k=3"]).result
-    assert result.sectors is not None
+    assert result.sectors is not None  # global memory always has them
     return result.sectors
+
+
+def access_wavefronts(expression: str, edge: int, measured: str) -> Evidence:
+    """A read of a square tile as a row of evidence, with the command that repeats it."""
+    array = f"float As[{edge}][{edge}]"
+    command = f"gpusim access '{expression}' --block {edge},{edge} --shared '{array}' --let k=3"
+    return Evidence(f"wavefronts of `{command}`", "any warp",
+                    str(wavefronts(expression, (edge, edge), array)), measured)  # fmt: skip

@@ -33,30 +33,27 @@ def _png(picture: Any) -> bytes:
 
 
 def ladder(book: Book) -> bytes:
-    """Bars in TFLOP/s: the H200 measured, the text's H100 figures beside them."""
-    picture, axes = _axes(12, 7)
+    """Bars in TFLOP/s: the H200 measured, the text's H100 figures under them."""
+    picture, axes = _axes(11, 10)
     ids = (*LADDER, CUBLAS)
-    names = [id.partition(":")[0] for id in LADDER] + ["A10\ncuBLAS"]
-    for x, id in enumerate(ids):
-        measured = book.tflops(id)
-        figure = Text.H100.get(step(id))
-        place = x - 0.2 if figure else x
-        axes.bar(place, measured, 0.4, color=BLUE, edgecolor="black", linewidth=0.6,
-                 label="H200, measured" if x == 0 else None)  # fmt: skip
-        axes.text(place, measured + 0.5, f"{measured:.1f}", ha="center", va="bottom", fontsize=TICK - 1,
-                  color=BLUE, fontweight="bold")  # fmt: skip
+    for y, id in enumerate(ids):
+        measured, figure = book.tflops(id), Text.H100.get(step(id))
+        axes.barh(y - 0.12 if figure else y, measured, 0.5, color=BLUE, edgecolor="black", linewidth=0.6,
+                  label="H200, measured" if y == 0 else None)  # fmt: skip
+        axes.text(measured + 0.6, y - 0.12 if figure else y, f"{measured:.1f}", va="center", fontsize=TICK,
+                  fontweight="bold")  # fmt: skip
         if figure:
-            middle = sum(figure) / 2
-            axes.bar(x + 0.2, middle, 0.4, color=ORANGE, edgecolor="black", linewidth=0.6, hatch="//",
-                     label="H100, stated by the text (25 to 26 from A6 on)" if x == 0 else None)  # fmt: skip
-    axes.set_xticks(range(len(ids)), names, rotation=55, ha="right", rotation_mode="anchor", fontsize=TICK)
-    axes.tick_params(axis="y", labelsize=TICK)
-    axes.set_ylabel("TFLOP/s (more is better)", fontsize=LABEL)
-    axes.set_ylim(0, 58)
+            axes.barh(y + 0.27, sum(figure) / 2, 0.26, color=ORANGE, edgecolor="black", linewidth=0.6, hatch="////",
+                      label="H100, stated by the text\n(25 to 26 from A6 on)" if y == 0 else None)  # fmt: skip
+    axes.set_yticks(range(len(ids)), [*(id.partition(":")[0] for id in LADDER), "A10 cuBLAS"], fontsize=LABEL)
+    axes.invert_yaxis()
+    axes.tick_params(axis="x", labelsize=TICK)
+    axes.set_xlabel("TFLOP/s (more is better)", fontsize=LABEL)
+    axes.set_xlim(0, 58)
     axes.set_title("GEMM ladder, 4096 × 4096 × 4096 in fp32, warm", fontsize=TITLE)
-    axes.grid(True, axis="y", color="0.88", linewidth=0.8)
+    axes.grid(True, axis="x", color="0.88", linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.legend(loc="upper left", fontsize=LABEL)
+    axes.legend(loc="upper right", fontsize=LABEL)
     return _png(picture)
 
 
@@ -65,7 +62,8 @@ def stride(book: Book) -> bytes:
     picture, axes = _axes(11, 7)
     rows = book.stride["rows"]
     for kernel, colour, marker in (("read", BLUE, "o"), ("copy", ORANGE, "s")):
-        own = sorted((r["stride_words"], r["useful_GBps"], r["median_us"]) for r in rows if r["kernel"] == kernel)
+        mine = [r for r in rows if r["kernel"] == kernel]
+        own = sorted((r["stride_words"], r["useful_GBps"], r["median_us"]) for r in mine)
         axes.plot([s for s, _, _ in own], [gb for _, gb, _ in own], color=colour, linewidth=2.2, zorder=2)
         for short in (False, True):
             some = [(s, gb) for s, gb, us in own if (us < SHORT_US) == short]

@@ -21,6 +21,9 @@ from gpusim.validation.claims.claim import (
     wavefronts,
 )
 
+STORES = "of them stores, `smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum`"
+LIMITS = "`launch__occupancy_limit_warps` / `…_registers` / `…_shared_mem` (of the driver's carve-out)"
+
 #: Claim 4: row -> (padded by one element, the same without).
 PADDED = {
     "B3": ("B3:middle", "B3-nopad:middle"),
@@ -51,8 +54,7 @@ def claim_4(book: Book) -> Claim:
         for id in (padded, plain):
             evidence += [
                 both(book, WAVEFRONTS, id, "wavefronts", "ideal"),
-                both(book, "of them stores, `smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum`", id,
-                      "store_wavefronts"),
+                both(book, STORES, id, "store_wavefronts"),
                 both(book, "load instructions, `smsp__inst_executed_op_shared_ld.sum`", id, "shared_loads"),
                 time_of(book, id),
             ]
@@ -63,7 +65,10 @@ def claim_4(book: Book) -> Claim:
                  executions(book, "reads, wavefronts/ideal each", d3, "LDS.64 2/2"),
                  executions(book, "reads, wavefronts/ideal each", d3, "LDS.64 1/1")]  # fmt: skip
     a8 = 1 - book.us("A8-pad:large") / book.us("A6:large")
-    saved = {k: 1 - book.measured(k)["wavefronts"] / book.measured(v)["wavefronts"] for k, v in PADDED_16.items()}
+    saved = {
+        padded: 1 - book.measured(padded)["wavefronts"] / book.measured(plain)["wavefronts"]
+        for padded, plain in PADDED_16.items()
+    }
     store = wavefronts("As[ty][tx]", (16, 16), "float As[16][17]", "store")
     return Claim(
         4,
@@ -108,12 +113,12 @@ def claim_5(book: Book) -> Claim:
         ),
         (
             Evidence("V100: blocks by shared memory, warps, registers", f"{registers} registers a thread",
-                     f"{got.capacity.shared_mem}, {got.capacity.warps}, {got.capacity.registers}", "no V100 here"),
-            Evidence("V100: occupancy", f"{registers} registers a thread", f"{got.theoretical_occupancy_pct:g} %",
+                     f"{got.capacity.shared_mem}, {got.capacity.warps}, {got.capacity.registers}",
                      "no V100 here"),
+            Evidence("V100: occupancy", f"{registers} registers a thread",
+                     f"{got.theoretical_occupancy_pct:g} %", "no V100 here"),
             both(book, "`launch__shared_mem_per_block_static`", here, "static_shared"),
-            both(book, "`launch__occupancy_limit_warps` / `…_registers` / `…_shared_mem` (of the driver's carve-out)",
-                  here, "limit_warps", "limit_registers", "limit_shared"),
+            both(book, LIMITS, here, "limit_warps", "limit_registers", "limit_shared"),
             both(book, "`sm__maximum_warps_per_active_cycle_pct`", here, "occupancy"),
             Evidence("`sm__warps_active.avg.pct_of_peak_sustained_active`", here, NONE,
                      f"{book.value(here, 'active_pct'):g} %"),
@@ -166,14 +171,15 @@ def claim_7(book: Book) -> Claim:
         waits = ", ".join(f"{k} {v:g}" for k, v in list(stalls.items())[:3])
         shared, arithmetic = pipe_use(book, id)
         busy = f"shared {percent(shared)}, FP32 {percent(arithmetic)}"
-        evidence.append(Evidence("busy; most frequent states of a waiting warp, warps an issue", id, NONE, f"{busy}; {waits}"))
+        evidence.append(Evidence("busy; commonest stalls in warps an issue", id, NONE, f"{busy}; {waits}"))
     parts = [
         Part("before it, at A3, shared memory is the bottleneck",
              f"{ratio[before]:.2f} wavefronts an FFMA against {limit:g}; {shared_stalls(book, before):.1f} "
              f"warps an issue wait for shared memory, {max(others.values()):.1f} for the next reason",
              ratio[before] > limit and shared_stalls(book, before) > max(others.values()))]  # fmt: skip
     for id, name in (("A4:large", "1-D register tiles (A4) make arithmetic the busier pipe"),
-                     ("A5:large", "2-D register tiles (A5) do"), ("A7:large", "warp tiles (A7) do")):  # fmt: skip
+                     ("A5:large", "2-D register tiles (A5) make arithmetic the busier pipe"),
+                     ("A7:large", "warp tiles (A7) make arithmetic the busier pipe")):  # fmt: skip
         parts.append(Part(name, f"{ratio[id]:.3f} wavefronts an FFMA; the condition is under {limit:g}",
                           ratio[id] < limit))  # fmt: skip
     _, fp32 = pipe_use(book, "A9-double:large")
@@ -185,8 +191,8 @@ def claim_7(book: Book) -> Claim:
         f"An SM serves one shared wavefront and {1 / limit:g} FFMA warp instructions a cycle, so arithmetic "
         f"is the busier pipe below {limit:g} wavefronts an FFMA. Each tiling step goes that way, and waiting "
         f"for shared memory falls from {shared_stalls(book, before):.1f} to "
-        f"{shared_stalls(book, 'A5:large'):.2f} warps an issue between A3 and A5, where most waiting warps "
-        "are ready and only not selected. But A4, A5 and A6 still ask more of shared memory than of the "
-        f"FP32 lanes; A7 and the steps after it do not. Even at A9 the FP32 lanes are busy {percent(fp32)} "
-        f"of the time, at cuBLAS {percent(pipe_use(book, CUBLAS)[1])}.",
+        f"{shared_stalls(book, 'A5:large'):.2f} warps an issue between A3 and A5, where the commonest stall is "
+        "`not_selected`: ready, but another warp issued. Still, A4, A5 and A6 ask more of shared memory than of the "
+        f"FP32 lanes; A7 and the steps after it do not. Even at A9 the FP32 lanes are busy {percent(fp32)} of the "
+        f"time, at cuBLAS {percent(pipe_use(book, CUBLAS)[1])}.",
     )
