@@ -275,6 +275,9 @@ def test_bank_map_refuses_other_spaces():
         bank_map(made[0], GEOMETRY)
 
 
+#: Slots of a recorded execution whose lane pairs agree and whose groups conflict when merged.
+RECORDED_PAIRS = [747, 713, 179, 131, 57, 863, 71, 463, 872, 467, 0, 842, 608, 182, 336, 889]
+
 # -- the source page (docs/rules.md; every row is an execution recorded in micro.json.xz or a catalog record)
 
 
@@ -286,7 +289,8 @@ def test_bank_map_refuses_other_spaces():
         ("broadcast LDS.128 merges", Kind.LOAD, 16, FULL, [32] * 32, (2, 2)),
         ("broadcast LDS.64 merges", Kind.LOAD, 8, FULL, [32] * 32, (1, 1)),
         ("two slots in turn merge", Kind.LOAD, 16, FULL, [16 * 82 * (1 - i % 2) for i in LANES], (2, 2)),
-        ("pairs of neighbours do not", Kind.LOAD, 16, FULL, [16 * (i // 2) for i in LANES], (4, 4)),
+        ("s07: pairs of neighbours merge", Kind.LOAD, 16, FULL, [16 * (i // 2) for i in LANES], (2, 2)),
+        ("not with conflicts", Kind.LOAD, 16, FULL, [16 * RECORDED_PAIRS[i // 2] for i in LANES], (10, 4)),
         ("C4: merging would save nothing", Kind.LOAD, 16, FULL, [128 * (i // 8) for i in LANES], (4, 4)),
         ("D2: nor here", Kind.LOAD, 8, FULL, [256 * (i // 16) for i in LANES], (2, 2)),
         ("four slots in turn", Kind.LOAD, 16, FULL, [16 * (i % 4) for i in LANES], (4, 4)),

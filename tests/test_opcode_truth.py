@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gpusim import kernels, program
 from gpusim.isa.opcodes import TABLE
 from gpusim.validation.opcodes import encode, evidence, inputs, launch
 from gpusim.validation.opcodes import template as T
@@ -117,12 +118,28 @@ def test_a_form_that_does_nothing_leaves_its_inputs() -> None:
 def test_refused_and_undecodable_words_are_reported_not_raised() -> None:
     runner = Runner({"register": T.build(memory=False)})
     bad = Form("NOP", "?", (int.from_bytes(bytes(range(16)), "little"),))
-    tex = Form("NOP", "TEX", (0x03FFF00000000_0000000000C0818_7361 | 0,))
-    errors = [error for *_, error in runner.run([bad, tex])]
-    assert all(errors)
+    graphics = Form("NOP", "AL2P", (encode.control(0x920 | 7 << 12 | 16 << 16 | 8 << 24),))
+    errors = [error for *_, error in runner.run([bad, graphics])]
+    assert "nvdisasm" in errors[0] and "AL2P is not supported" in errors[1]
 
 
 # --- the record
+
+
+#: Rows of sm_90 that neither one patched instruction nor a catalog kernel shows.
+UNMEASURED = set(
+    "CALL.ABS RET.ABS BRXU JMX CALL.ABS@register KILL BPT PREEXIT ACQBULK PMTRIG VHMNMX ELECT "
+    "BRA.CONV CCTLL".split()
+)
+
+
+@pytest.mark.parametrize("row", evidence.BY_LAUNCH)
+def test_the_catalog_kernel_named_for_a_row_executes_it(row: str) -> None:
+    (entry,) = [k for k in kernels.all_kernels() if k.id == evidence.BY_LAUNCH[row]]
+    module = program.compile(
+        entry.path, arch="sm_90", options=entry.options, include_dirs=(entry.path.parent,)
+    )
+    assert row in {b.row.name for i in module[entry.entry].instructions if (b := bound_of(i)) is not None}
 
 
 @recorded
@@ -131,25 +148,6 @@ def test_record_holds_every_row_of_sm_90() -> None:
     assert len(forms) >= 3000 and all(f["inputs"] >= 2048 for f in forms)
     unmeasured = [r for r in TABLE.rows if evidence.evidence(r) == "not measured"]
     assert set(unmeasured) <= UNMEASURED
-
-
-#: Rows of sm_90 that a single patched instruction cannot show.
-UNMEASURED = {
-    "CALL.ABS",
-    "RET.ABS",
-    "BRXU",
-    "JMX",
-    "CALL.ABS@register",
-    "KILL",
-    "BPT",
-    "PREEXIT",
-    "ACQBULK",
-    "PMTRIG",
-    "VHMNMX",
-    "MUFU.BF16_V2",
-    "MATCH.U64",
-    "ELECT",
-}
 
 
 @recorded

@@ -63,18 +63,30 @@ def _widths(m: Mods) -> tuple[int, ...]:
 def element(x: Any, m: Any, word: Any, sub: int, operand: int) -> Any:
     """Element ``sub`` of a register of A (operand 0) or B (1) as fp64 (or i32 for integers)."""
     if "TF32" in m:
-        return (word & 0xFFFFE000).cast("f32").fext()
+        return signed(x, m, operand, (word & 0xFFFFE000).cast("f32").fext())
     if m.name == "IMMA":
         kind = [w for w in m.words if w in ("S8", "U8")]
         up = word.shl(24 - 8 * sub)
         return up.ashr(24) if kind[operand] == "S8" else up.lshr(24)
-    return x.half(word, sub, "bf16" if "BF16" in m else "f16").fext()
+    return signed(x, m, operand, x.half(word, sub, "bf16" if "BF16" in m else "f16").fext())
 
 
 def place(s: Shape, k: int) -> tuple[int, int, int]:
     """(block of registers, lane in quad, element in word) of depth index k."""
     block, inside = divmod(k, 4 * s.per_word)
     return block, inside // s.per_word, inside % s.per_word
+
+
+def accumulator(x: Any, use: Any, words: list[Any]) -> list[Any]:
+    """The words of C, zero where the predicate operand is false."""
+    return words if use is None else [use.where(w, x.const(0, "i32")) for w in words]
+
+
+def signed(x: Any, m: Any, operand: int, v: Any) -> Any:
+    """``|v|`` and ``-v`` as source ``operand`` is written; a sign change, also of NaN."""
+    f = m.sources[operand]
+    v = x.fabs(v) if f.abs else v
+    return -v if f.neg else v
 
 
 def gather_a(x: Any, m: Any, s: Shape, a: list[Any]) -> dict[tuple[int, int], Any]:
@@ -129,8 +141,8 @@ def block_sum(x: Any, terms: list[tuple[Any, Any]], c: Any, bits: int) -> Any:
 
 
 def cut_to_f32(x: Any, v: Any) -> Any:
-    """fp64 to fp32 toward zero."""
-    return round_f32(x, "RZ", v, x.const(0.0, "f64"))
+    """fp64 to fp32 toward zero; what is too large becomes infinity."""
+    return x.fabs(v).lt(2.0**128).where(round_f32(x, "RZ", v, x.const(0.0, "f64")), v.fround())
 
 
 BOUND = (
@@ -139,10 +151,11 @@ BOUND = (
 )
 
 
-@row("HMMA", "data = data data data ?any", modifiers="16816 1688 1684 F32 F16 BF16 TF32", pipe="tensor",
+@row("HMMA", "data = data data data ?P", modifiers="16816 1688 1684 F32 F16 BF16 TF32", pipe="tensor",
      source="PTX ISA 9.0 mma; accumulation as ACCUMULATE", widths=_widths, bound=BOUND)
-def hmma(x: Any, m: Any, a: list[Any], b: list[Any], c: list[Any], *_: Any) -> Any:
+def hmma(x: Any, m: Any, a: list[Any], b: list[Any], c: list[Any], use: Any) -> Any:
     s = shape(m)
+    c = accumulator(x, use, c)
     left, right = gather_a(x, m, s, a), gather_b(x, m, s, b)
     packed = s.c == 2
     out = []
@@ -159,10 +172,11 @@ def hmma(x: Any, m: Any, a: list[Any], b: list[Any], c: list[Any], *_: Any) -> A
     return (out,)
 
 
-@row("IMMA", "data = data data data ?any", modifiers="16816 16832 8816 S8 U8 SAT ROW COL", pipe="tensor",
+@row("IMMA", "data = data data data ?P", modifiers="16816 16832 8816 S8 U8 SAT ROW COL", pipe="tensor",
      source="PTX ISA 9.0 mma", widths=_widths)
-def imma(x: Any, m: Any, a: list[Any], b: list[Any], c: list[Any], *_: Any) -> Any:
+def imma(x: Any, m: Any, a: list[Any], b: list[Any], c: list[Any], use: Any) -> Any:
     s = shape(m)
+    c = accumulator(x, use, c)
     left, right = gather_a(x, m, s, a), gather_b(x, m, s, b)
     out = []
     for i in range(s.c):
@@ -178,18 +192,22 @@ def imma(x: Any, m: Any, a: list[Any], b: list[Any], c: list[Any], *_: Any) -> A
     return (out,)
 
 
-@row("DMMA", "data = data data data ?any", modifiers="884 8x8x4", pipe="tensor",
+@row("DMMA", "data = data data data ?P", modifiers="884 8x8x4", pipe="tensor",
      source="PTX ISA 9.0 mma.m8n8k4.f64", widths=lambda m: (4, 2, 2, 4),
      bound="order of the four fused steps assumed ascending in k")
-def dmma(x: Any, m: Any, a: list[Any], b: list[Any], c: list[Any], *_: Any) -> Any:
+def dmma(x: Any, m: Any, a: list[Any], b: list[Any], c: list[Any], use: Any) -> Any:
+    """Four fused steps, depth ascending; a NaN passes without its operand's modifiers."""
+    c = accumulator(x, use, c)
     left, right = x.pack64(a[0], a[1]), x.pack64(b[0], b[1])
     out = []
     for j in (0, 1):
-        total = x.pack64(c[2 * j], c[2 * j + 1]).cast("f64")
+        start = x.pack64(c[2 * j], c[2 * j + 1]).cast("f64")
+        total = start.isnan().where(start, signed(x, m, 2, start))
         for k in range(4):
             p = x.shuffle(left, [(lane & ~3) | k for lane in range(LANES)]).cast("f64")
             q = x.shuffle(right, [(2 * (lane & 3) + j) * 4 + k for lane in range(LANES)]).cast("f64")
-            total = nan64(x, x.fma(p, q, total), p, q, total)
+            step = x.fma(signed(x, m, 0, p), signed(x, m, 1, q), total)
+            total = nan64(x, step, p, q, total)
         out += [total.lo(), total.hi()]
     return (out,)
 

@@ -181,7 +181,7 @@ def shared_access(words, i, mask, kind, flags, width, word_shift, bank_bits, a, 
     """Wavefronts and ideal wavefronts of one access, of the banks and of the source page (docs/rules.md).
 
     out: int64[5], bank wavefronts and ideal, page wavefronts and ideal, 1 if the page's are not settled.
-    Uses up to 12 stamps.
+    Uses up to 48 stamps.
     """
     shift = max(word_shift, log2(width))
     bits = bank_bits - (shift - word_shift)
@@ -197,23 +197,43 @@ def shared_access(words, i, mask, kind, flags, width, word_shift, bank_bits, a, 
     out[0], out[1], out[2], out[3], out[4] = wavefronts, groups, wavefronts, ideal, 0
     if shift == word_shift or kind != _LOAD:
         return
-    second = _agree(words, i, mask, 2)
-    if not second and not _agree(words, i, mask, 1):
-        if mask != _FULL:
-            merged, _ = _by_lane(a, mask, 2 * size, kind, shift, bits, count, table, stamp + 4)
-            out[4] = merged != wavefronts
-        return
-    merged, fewer = _by_lane(a, mask, 2 * size, kind, shift, bits, count, table, stamp + 4)
-    out[0], out[1] = merged, fewer
-    half = (n * width + 2 * row - 1) // (2 * row)
+    if _agree(words, i, mask, 1) or _agree(words, i, mask, 2):
+        out[0], out[1] = _by_lane(a, mask, 2 * size, kind, shift, bits, count, table, stamp + 4)
+    _source_page(words, i, mask, size, ideal, shift, bits, a, n, count, table, stamp + 8, out)
+
+
+@compiled
+def _source_page(words, i, mask, size, ideal, shift, bits, a, n, count, table, stamp, out):
+    """What the profiler computes for a wide load, into out[2:5]; up to 10 stamps.
+
+    Two neighbouring groups merge if their lane pairs (lane^1, or lane^2) agree and the merged group is free of
+    conflicts.  With lanes off, what it does where groups could merge is not known.
+    """
+    pairs = 0
+    merged = 0
+    saved = 0
+    possible = False
+    for first in range(0, LANES, 2 * size):
+        part = mask & (((1 << (2 * size)) - 1) << first)
+        if part == 0:
+            continue
+        pairs += 1
+        lo = np.int64(popcount(np.uint64(mask & ((1 << first) - 1))))
+        middle = lo + popcount(np.uint64(part & (((1 << size) - 1) << first)))
+        hi = lo + popcount(np.uint64(part))
+        if middle == lo or middle == hi or _degree(a, lo, hi, shift, bits, count, table, stamp + first) > 1:
+            continue
+        possible = True
+        if _agree(words, i, part, 1) or _agree(words, i, part, 2):
+            merged += 1
+            saved += 1  # two groups free of conflicts become one
+    out[2] -= saved
+    if merged == pairs:
+        out[3] = (ideal + 1) // 2
     if mask == _FULL:
-        if second and merged < wavefronts:
-            out[2], out[3] = merged, half
+        out[4] = merged != 0 and merged != pairs
         return
-    packed = 0  # of the active lanes side by side
-    for lo in range(0, n, 2 * size):
-        age = stamp + 8 + lo // (2 * size)
-        packed += _degree(a, lo, min(n, lo + 2 * size), shift, bits, count, table, age)
-    out[4] = not (packed == merged == wavefronts)
-    if second and packed < wavefronts:
-        out[2], out[3] = packed, half
+    alike = True
+    for j in range(n):
+        alike = alike and a[j] == a[0]
+    out[4] = possible or alike

@@ -324,7 +324,7 @@ def count(words, out, word_shift, bank_bits, sector_bits, line_bits, tag_banks):
                 shared_access(
                     words, i, mask, kind, flags, width, word_shift, bank_bits, a, n, count, table, stamp, five
                 )
-                stamp += 12
+                stamp += 48
                 out[index, _C_BANKS] += five[0]
                 out[index, _C_BANKS_IDEAL] += five[1]
                 out[index, _C_SHARED] += five[2]

@@ -32,8 +32,8 @@ PREDICTIONS = "claims.json"
 #: The steps of the ladder at 4096^3, in order; A10 (cuBLAS) is measured only.
 LADDER = (
     "A1:large", "A2:large", "A2-1d:large", "A3-16:large", "A3-32:large", "A3-32x8:large", "A4:large",
-    "A5:large", "A6:large", "A7:large", "A8-pad:large", "A8-layout:large", "A8-swizzle:large", "A9-double:large",
-    "A9-async:large",
+    "A5:large", "A6:large", "A7:large", "A8-pad:large", "A8-layout:large", "A8-swizzle:large",
+    "A9-double:large", "A9-async:large",
 )  # fmt: skip
 CUBLAS = "A10:4096"
 LADDER_N = 4096
@@ -41,9 +41,9 @@ LADDER_N = 4096
 #: Every launch whose prediction the page uses.
 PREDICTED = (
     *LADDER, "B2-16:middle", "B2-32:middle", "B2-32-ty:middle", "B3:middle", "B3-nopad:middle",
-    "B5-64:middle", "B5-spill:middle", "C1:middle", "C2:middle", "D2:square256", "D3-pad1:square256", "D3-pad16:square256",
-    "E3:medium", "E3:ragged", "E4-tile8:medium", "E4-tile16:medium", "E4-tile16:ragged", "E4-tile32:medium",
-    "E5:medium",
+    "B5-64:middle", "B5-spill:middle", "C1:middle", "C2:middle", "D2:square256", "D3-pad1:square256",
+    "D3-pad16:square256", "E3:medium", "E3:ragged", "E4-tile8:medium", "E4-tile16:medium",
+    "E4-tile16:ragged", "E4-tile32:medium", "E5:medium",
 )  # fmt: skip
 
 #: Short names of this page -> the profiler's.

@@ -14,6 +14,7 @@ from gpusim.validation.claims.page import SHORT_US, step
 
 DPI = 110
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#E69F00", "#009E73", "0.35"
+H100_LABEL = "H100, stated by the text\n(25 to 26 from A6 on)"
 TITLE, LABEL, TICK = 18, 16, 14  # points
 
 
@@ -43,10 +44,10 @@ def ladder(book: Book) -> bytes:
         axes.text(measured + 0.6, y - 0.12 if figure else y, f"{measured:.1f}", va="center", fontsize=TICK,
                   fontweight="bold")  # fmt: skip
         if figure:
-            axes.barh(y + 0.27, sum(figure) / 2, 0.26, color=ORANGE, edgecolor="black", linewidth=0.6, hatch="////",
-                      label="H100, stated by the text\n(25 to 26 from A6 on)" if y == 0 else None)  # fmt: skip
+            axes.barh(y + 0.27, sum(figure) / 2, 0.26, color=ORANGE, edgecolor="black", linewidth=0.6,
+                      hatch="////", label=H100_LABEL if y == 0 else None)  # fmt: skip
     axes.set_yticks(range(len(ids)), [*(id.partition(":")[0] for id in LADDER), "A10 cuBLAS"], fontsize=LABEL)
-    axes.invert_yaxis()
+    axes.set_ylim(len(ids) - 0.4, -0.6)
     axes.tick_params(axis="x", labelsize=TICK)
     axes.set_xlabel("TFLOP/s (more is better)", fontsize=LABEL)
     axes.set_xlim(0, 58)

@@ -66,16 +66,17 @@ def _introduction(book: Book) -> str:
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     heading = "# The texts' claims, judged\n\n"
     return heading + prose(
-        "Five source texts make claims about these kernels. Each claim is split into statements; each statement has "
-        "a condition over numbers, and the program decides it. All statements hold: **true**. None: **false**. Else "
-        "**partly**. The column gpusim is a prediction without a GPU, from the binary that was measured or from "
-        "the access alone; the column H200 is the record that the link names. A dash means that this side has no "
-        "such number: gpusim does not predict time or cache hits yet. Metric names are Nsight Compute's.",
+        "Five source texts make claims about these kernels. Each claim is split into statements; each "
+        "statement has a condition over numbers, and the program decides it. All statements hold: **true**. "
+        "None: **false**. Else **partly**. The column gpusim is a prediction without a GPU, from the binary "
+        "that was measured or from the access alone; the column H200 is the record that the link names. A "
+        "dash means that this side has no such number: gpusim does not predict time or cache hits yet. "
+        "Metric names are Nsight Compute's.",
         "This page is made by `python -m gpusim.validation.claims`; do not edit it. `--simulate` makes the "
         "predictions anew (about a minute on two cores), `--figures docs/img` the pictures.",
-        f"Measured on one {machine['device']}, driver {machine['driver']}, Nsight Compute {machine['ncu']}, {when}. "
-        "Times are medians between device events, warm; how: [validation.md](validation.md). The spread is (slowest "
-        "- fastest) / median of the runs that were kept.",
+        f"Measured on one {machine['device']}, driver {machine['driver']}, Nsight Compute {machine['ncu']}, "
+        f"{when}. Times are medians between device events, warm; how: [validation.md](validation.md). The "
+        "spread is (slowest - fastest) / median of the runs that were kept.",
     )
 
 
@@ -100,7 +101,9 @@ def _claim(book: Book, claim: Claim) -> str:
 
 
 def _stated(book: Book) -> str:
-    rows = [(s.row, s.stated, s.found, _link(book, s.source), "yes" if s.holds else "no") for s in stated(book)]
+    rows = [
+        (s.row, s.stated, s.found, _link(book, s.source), "yes" if s.holds else "no") for s in stated(book)
+    ]
     missing = "".join(f"- {line}\n" for line in not_judged(book))
     return (
         "## Other stated figures\n\nA figure holds if what was found is within 10 % of it.\n\n"
@@ -152,14 +155,14 @@ def _ladder(book: Book) -> str:
         ratio = gain[id]
         rows.append((
             _link(book, id), title, f"{warm['median_us'] / 1e3:.3f}", f"{warm['spread_pct']:.2f}",
-            f"{book.tflops(id):.2f}", f"{ratio:.2f}" if ratio else NONE, percent(book.us(CUBLAS) / book.us(id), 1),
-            stated_h100(step(id)), *conflicts, *sectors,
+            f"{book.tflops(id):.2f}", f"{ratio:.2f}" if ratio else NONE,
+            percent(book.us(CUBLAS) / book.us(id), 1), stated_h100(step(id)), *conflicts, *sectors,
         ))  # fmt: skip
     header = ("step", "kernel", ">ms", ">spread %", ">TFLOP/s", ">gain", ">of cuBLAS", ">text, H100",
               ">bank conflicts, gpusim", ">H200", ">sectors a request, gpusim", ">H200")  # fmt: skip
     return (
-        f"## The ladder at {LADDER_N}^3, fp32\n\n{_ladder_words(book)}\n![The ladder](img/claims-ladder.png)\n\n"
-        f"{table(header, rows)}"
+        f"## The ladder at {LADDER_N}^3, fp32\n\n{_ladder_words(book)}\n![The "
+        f"ladder](img/claims-ladder.png)\n\n{table(header, rows)}"
     )
 
 
@@ -179,25 +182,26 @@ def _ladder_words(book: Book) -> str:
     other_sectors = [id for id in LADDER if book.predicted(id)["sectors"] != book.measured(id)["sectors"]]
     other_conflicts = [id for id in LADDER if book.predicted(id).conflicts != book.measured(id).conflicts]
     bandwidths = [f"{device.number('dram.bandwidth'):,.0f}" for device in (h100, h200)]
-    same = all(h100.value(p) == h200.value(p) for p in ("device.sm_count", "clock.sm_boost", "core.fp32_lanes"))
+    compared = ("device.sm_count", "clock.sm_boost", "core.fp32_lanes")
+    same = all(h100.value(path) == h200.value(path) for path in compared)
     share = percent(book.us(CUBLAS) / book.us(best))
     return prose(
-        f"TFLOP/s is 2 x {LADDER_N}^3 over the warm time. The gain is over the fastest variant of the step before. "
-        "The text's figures are an H100's; it names no clock and no compiler. What the records say of the clocks: "
-        f"the SMs ran at {_range(clocks)} MHz before and after each launch and at {min(hz):,.0f} to {max(hz):,.0f} "
-        f"MHz under the profiler; the memory at {_range(memory)} MHz.",
-        f"The device files give H100 SXM and H200 {'the same' if same else 'different'} SMs ({sms} here), boost clock "
-        f"({boost:,.0f} MHz here) and fp32 lanes, so a peak of {peak:.1f} TFLOP/s here; DRAM gives "
-        f"{' and '.join(bandwidths)} GB/s.",
-        f"Fastest step: {_names([best])} with {book.tflops(best):.1f} TFLOP/s, {share} of cuBLAS, which reaches "
-        f"{book.tflops(CUBLAS):.1f} or {percent(book.tflops(CUBLAS) / peak)} of the peak. Against the text's figures, "
-        f"the best variants of {', '.join(close) or 'no step'} are within 10 %, of {', '.join(under) or 'no step'} "
-        f"below, of {', '.join(over) or 'no step'} above. The text has a plateau from A5 on; here A5 to {_names([best])} "
-        f"gains {book.us('A5:large') / book.us(best):.2f} times. The kernels are this project's own: a difference may "
-        "be the kernel's and not the card's.",
+        f"TFLOP/s is 2 x {LADDER_N}^3 over the warm time. The gain is over the fastest variant of the step "
+        "before. The text's figures are an H100's, of unknown clock and compiler. What the records say "
+        f"of the clocks: the SMs ran at {_range(clocks)} MHz before and after each launch and at "
+        f"{min(hz):,.0f} to {max(hz):,.0f} MHz under the profiler; the memory at {_range(memory)} MHz.",
+        f"The device files give H100 SXM and H200 {'the same' if same else 'different'} SMs ({sms} here), "
+        f"boost clock ({boost:,.0f} MHz here) and fp32 lanes, so a peak of {peak:.1f} TFLOP/s here; DRAM "
+        f"gives {' and '.join(bandwidths)} GB/s.",
+        f"Fastest step: {_names([best])} with {book.tflops(best):.1f} TFLOP/s, {share} of cuBLAS, which "
+        f"reaches {book.tflops(CUBLAS):.1f} or {percent(book.tflops(CUBLAS) / peak)} of the peak. Against "
+        f"the text's figures, the best variants of {', '.join(close) or 'no step'} are within 10 %, of "
+        f"{', '.join(under) or 'no step'} below, of {', '.join(over) or 'no step'} above. The text has a "
+        f"plateau from A5 on; here A5 to {_names([best])} gains {book.us('A5:large') / book.us(best):.2f} "
+        "times. The kernels are this project's own: a difference may be the kernel's and not the card's.",
         "Bank conflicts are shared wavefronts beyond ideal (`memory_l1_wavefronts_shared` minus `…_ideal`). "
-        f"Predictions that are not the profiler's number: conflicts of {_names(other_conflicts)}; sectors a request "
-        f"of {_names(other_sectors)} (asynchronous copies: modelled tier).",
+        f"Predictions that are not the profiler's number: conflicts of {_names(other_conflicts)}; sectors a "
+        f"request of {_names(other_sectors)} (asynchronous copies: modelled tier).",
     )
 
 
@@ -244,18 +248,21 @@ def _stride(book: Book) -> str:
 def _stride_words(book: Book) -> str:
     data, peak = book.stride, book.device.number("dram.bandwidth")
     sector = book.device.integer("l2.sector_bytes")
-    at_8, at_16, at_64, at_256 = (book.useful("read", s) for s in (8, 16, 64, 256))
+    at_1, at_8, at_16, at_64, at_256 = (book.useful("read", s) for s in (1, 8, 16, 64, 256))
     machine = data["machine"]["device"]
     return prose(
-        "One 4-byte word is read every so many words, or read and written; useful bandwidth counts these words "
-        f"alone. L2 is flushed before each run; {data['timing']}. Measured on one {machine}, {data['date']}, by "
-        f"`{data['command']}`; numbers: [stride.json]({RECORDS}/stride.json).",
-        f"Up to 8 words the loss is sectors: at 8 words each word costs one sector of {sector} bytes, and sectors "
-        f"move at {at_8 * sector / 4:,.0f} GB/s, {percent(at_8 * sector / 4 / peak)} of the datasheet's {peak:,.0f}. "
-        f"At 16 words the useful bandwidth halves again ({at_16:.0f} GB/s), as if 64 bytes moved for each word. From "
-        "64 to 256 words, that is from four words a 1 KiB page to one, it hardly falls: "
-        f"{at_64:.1f} to {at_256:.1f} GB/s. So the H200's loss is there before a read has a DRAM page to itself. How "
-        "addresses map to pages is not published, so this says nothing of a single bank.",
-        f"The text, on an H100: {Text.STRIDE[0]:,.0f} GB/s at a small stride, {Text.STRIDE[1]:g} GB/s at one word a "
-        "page.",
+        "One 4-byte word is read every so many words, or read and written; useful bandwidth counts these "
+        f"words alone. L2 is flushed before each run; {data['timing']}. Measured on one {machine}, "
+        f"{data['date']}, by `{data['command']}`; numbers: [stride.json]({RECORDS}/stride.json).",
+        f"Up to 8 words the loss is sectors: at 8 words each word costs one sector of {sector} bytes, and "
+        f"sectors move at {at_8 * sector / 4:,.0f} GB/s, {percent(at_8 * sector / 4 / peak)} of the "
+        f"datasheet's {peak:,.0f}. At 16 words the useful bandwidth halves again ({at_16:.0f} GB/s), as if "
+        "64 bytes moved for each word. From 64 to 256 words, that is from four words a 1 KiB page to one, "
+        f"it hardly falls: {at_64:.1f} to {at_256:.1f} GB/s. So the H200's loss is there before a read has a "
+        "DRAM page to itself. How addresses map to pages is not published, so this says nothing of a single "
+        "bank.",
+        f"The losses are over stride 1, where reading one word a thread reaches {at_1:,.0f} GB/s, "
+        f"{percent(at_1 / peak)} of the datasheet's: against a faster reader they would be larger.",
+        f"The text, on an H100: {Text.STRIDE[0]:,.0f} GB/s at a small stride, {Text.STRIDE[1]:g} GB/s at one "
+        "word a page.",
     )

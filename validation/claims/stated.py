@@ -25,12 +25,13 @@ class Stated:
 
 def not_judged(book: Book) -> tuple[str, ...]:
     """What no record bears on, and why."""
-    issue = [percent(book.value(id, "issued") / book.value(id, "smsp_cycles")) for id in ("C1:middle", "C2:middle")]
+    ids = ("C1:middle", "C2:middle")
+    issue = [percent(book.value(id, "issued") / book.value(id, "smsp_cycles")) for id in ids]
     return (
-        "D0 at 10 % of peak, D4 at 20 points more: the half-precision rows were measured up to 256^3, which does "
-        "not fill the GPU.",
-        "C's V100 figures other than occupancy: there is no V100 here. Its issue efficiency of about 85 % is far "
-        f"from the H200's: C1 and C2 issue in {' and '.join(issue)} of the cycles.",
+        "D0 at 10 % of peak, D4 at 20 points more: the half-precision rows were measured up to 256^3, which "
+        "does not fill the GPU.",
+        "C's V100 figures other than occupancy: there is no V100 here. Its issue efficiency of about 85 % is "
+        f"far from the H200's: C1 and C2 issue in {' and '.join(issue)} of the cycles.",
         "E's RTX 4090 times, which the text itself calls estimates.",
     )
 
@@ -61,8 +62,8 @@ def stated(book: Book) -> tuple[Stated, ...]:
     e3 = book.predicted("E3:medium")["requests"] * 32
     return (
         Stated("A1", "over 200 ms", f"{a1_ms:.0f} ms", "A1:large", a1_ms > 200),
-        Stated("A11", f"stride loss {text_loss:.1f} (1418 to 111 GB/s)", f"{loss:.1f} (H200, reading)", "stride",
-               near(loss, text_loss)),
+        Stated("A11", f"stride loss {text_loss:.1f} (1418 to 111 GB/s)", f"{loss:.1f} (H200, reading)",
+               "stride", near(loss, text_loss)),
         Stated("A12", "137 GFLOP", f"{flop:.1f}", hand, near(flop, 137)),
         Stated("A12", "201 MB read", f"{read:.1f}", hand, near(read, 201)),
         Stated("A12", "67 MB written", f"{written:.1f}", hand, near(written, 67)),

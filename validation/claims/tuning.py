@@ -191,8 +191,8 @@ def claim_7(book: Book) -> Claim:
         f"An SM serves one shared wavefront and {1 / limit:g} FFMA warp instructions a cycle, so arithmetic "
         f"is the busier pipe below {limit:g} wavefronts an FFMA. Each tiling step goes that way, and waiting "
         f"for shared memory falls from {shared_stalls(book, before):.1f} to "
-        f"{shared_stalls(book, 'A5:large'):.2f} warps an issue between A3 and A5, where the commonest stall is "
-        "`not_selected`: ready, but another warp issued. Still, A4, A5 and A6 ask more of shared memory than of the "
-        f"FP32 lanes; A7 and the steps after it do not. Even at A9 the FP32 lanes are busy {percent(fp32)} of the "
-        f"time, at cuBLAS {percent(pipe_use(book, CUBLAS)[1])}.",
+        f"{shared_stalls(book, 'A5:large'):.2f} warps an issue between A3 and A5, where the commonest stall "
+        "is `not_selected`: ready, but another warp issued. Still, A4, A5 and A6 ask more of shared memory "
+        "than of the FP32 lanes; A7 and the steps after it do not. Even at A9 the FP32 lanes are busy "
+        f"{percent(fp32)} of the time, at cuBLAS {percent(pipe_use(book, CUBLAS)[1])}.",
     )

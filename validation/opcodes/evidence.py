@@ -9,39 +9,22 @@ from pathlib import Path
 from typing import Any
 
 RECORD = Path(__file__).resolve().parent.parent / "measurements" / "h200" / "opcodes.json"
-#: Rows whose effect is where a thread goes or waits: catalog launches show it (counts by instruction equal).
+#: Rows whose effect is where a thread goes or waits, and a catalog kernel whose measured launches execute
+#: them.
 BY_LAUNCH = {
-    "BRA.DIV",
-    "BRA.CONV",
-    "CALL.REL",
-    "CALL.REL@register",
-    "RET.REL",
-    "BRX",
-    "BAR.ARV",
-    "CCTLL",
-    "ENDCOLLECTIVE",
+    "BRA.DIV": "T16-cg-tiles",
+    "CALL.REL": "T4-layernorm",
+    "CALL.REL@register": "T20-call-pointer",
+    "RET.REL": "T4-layernorm",
+    "BRX": "T20-switch-dense",
+    "BAR.ARV": "T18-named-barriers",
+    "ENDCOLLECTIVE": "T5-radix-pass",
 }
 #: Opcodes of other architectures: nvdisasm prints none of the 4,096 opcodes of sm_90 so.
-NOT_SM90 = {
-    "UVIADD",
-    "IADD",
-    "UIMAD.HI",
-    "UVIMNMX",
-    "UIMNMX",
-    "UVIADDMNMX",
-    "UIABS",
-    "MOV32I",
-    "UMOV.64",
-    "MOV.64",
-    "FADD32I",
-    "FMUL32I",
-    "FFMA32I",
-    "DMNMX",
-    "HADD2_32I",
-    "RED",
-    "CS2UR",
-    "UREDUX",
-}
+NOT_SM90 = set(
+    "UVIADD IADD UIMAD.HI UVIMNMX UIMNMX UVIADDMNMX UIABS MOV32I UMOV.64 MOV.64 FADD32I FMUL32I FFMA32I "
+    "DMNMX HADD2_32I MUFU.BF16_V2 RED CS2UR MATCH.U64 UREDUX".split()
+)
 
 
 @functools.cache
@@ -74,7 +57,7 @@ def evidence(row: str) -> str:
     forms = [f for f in _by_row().get(row, []) if "sha256" in f]
     if not forms:
         if row in BY_LAUNCH:
-            return "H200: by catalog launches"
+            return f"H200: by catalog launches ({BY_LAUNCH[row]})"
         return "not an sm_90 opcode" if row in NOT_SM90 else "not measured"
     inputs = min(f["inputs"] for f in forms)
     size = f"{len(forms)} form{'s' if len(forms) > 1 else ''} x {inputs:,} inputs"
