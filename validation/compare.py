@@ -183,11 +183,13 @@ def _half_step(number: int | float) -> float:
 def different_binary(ours: Sequence[Mapping[str, Any]], theirs: Sequence[SourceRow]) -> str | None:
     """Why two listings cannot be of one binary; None if they can.
 
-    Addresses and opcodes must agree.  Padding NOPs at the end may be left out by either side.
+    Addresses and opcodes must agree.  Padding NOPs at the end may be left out by either side, and what never
+    runs by the measured one (a report file holds no values for it).
     """
     mine = {row["pc"]: _opcode(row["sass"]) for row in ours}
     other = {row["pc"]: _opcode(row["sass"]) for row in theirs}
-    surplus = {**{pc: op for pc, op in mine.items() if pc not in other},
+    idle = {row["pc"] for row in ours if row.get("inst_executed") == 0}
+    surplus = {**{pc: op for pc, op in mine.items() if pc not in other and pc not in idle},
                **{pc: op for pc, op in other.items() if pc not in mine}}  # fmt: skip
     if any(op != "NOP" for op in surplus.values()):
         if len(mine) != len(other):

@@ -135,7 +135,19 @@ def fswzadd(call: Call, a: np.ndarray, b: np.ndarray, pattern: str) -> Any:
     return (np.array(out, np.uint64),)
 
 
-# --- tensor core
+# --- tensor core: where the predicate operand is false, C counts as zero
+
+
+def _accumulator(call: Call, c: Words, use: np.ndarray | None) -> Words:
+    """C, or zeros where the predicate operand (true if it is missing) is false."""
+    return c if use is None else [np.where(use != call.flags[3].not_, w, 0) for w in c]
+
+
+def _signed(call: Call, operand: int, bits: int, sign: int) -> int:
+    """The bits of an element of a source with its ``|x|`` and ``-``."""
+    f = call.flags[operand]
+    bits = bits & ~sign if f.abs else bits
+    return bits ^ sign if f.neg else bits
 
 
 def _elements(words: Words, per_word: int) -> list[list[int]]:
@@ -188,11 +200,15 @@ def hmma_shape(words: tuple[str, ...]) -> tuple[int, int, Format]:
 
 
 @reference("HMMA")
-def hmma(call: Call, a: Words, b: Words, c: Words) -> Any:
+def hmma(call: Call, a: Words, b: Words, c: Words, use: np.ndarray | None) -> Any:
     """The exact sum rounded once: to fp32, or to fp16 where the accumulators are packed."""
+    c = _accumulator(call, c, use)
     k, per_word, f = hmma_shape(call.words)
-    left, right = _fragments(16, k, per_word, a, b,
-                             lambda bits, _: _float(f, bits & 0xFFFFE000 if f is F32 else bits))
+
+    def read(bits: int, is_b: bool) -> float:
+        return _float(f, _signed(call, int(is_b), bits & 0xFFFFE000 if f is F32 else bits, f.sign))
+
+    left, right = _fragments(16, k, per_word, a, b, read)
     packed = len(c) == 2
     out_format = F16 if packed else F32
     start = _elements(c, 2 if packed else 1)
@@ -214,7 +230,8 @@ def hmma(call: Call, a: Words, b: Words, c: Words) -> Any:
 
 
 @reference("IMMA")
-def imma(call: Call, a: Words, b: Words, c: Words) -> Any:
+def imma(call: Call, a: Words, b: Words, c: Words, use: np.ndarray | None) -> Any:
+    c = _accumulator(call, c, use)
     kinds = [w for w in call.words if w in ("S8", "U8")]
     m = 8 if "8816" in call.words else 16
     k = 32 if "16832" in call.words else 16
@@ -232,18 +249,21 @@ def imma(call: Call, a: Words, b: Words, c: Words) -> Any:
 
 
 @reference("DMMA")
-def dmma(call: Call, a: Words, b: Words, c: Words) -> Any:
-    """mma.m8n8k4: four fused steps, depth ascending."""
+def dmma(call: Call, a: Words, b: Words, c: Words, use: np.ndarray | None) -> Any:
+    """mma.m8n8k4: four fused steps, depth ascending; NaN pass without the modifiers of their operand."""
+    c = _accumulator(call, c, use)
 
     def pair(words: Words, i: int, lane: int) -> int:
         return int(words[2 * i][lane]) | int(words[2 * i + 1][lane]) << 32
 
+    def number(operand: int, bits: int) -> int:
+        return bits if decode(F64, bits).nan else _signed(call, operand, bits, F64.sign)
+
     def value(i: int, lane: int, row: int, column: int) -> int:
-        total = pair(c, i, lane)
+        total = number(2, pair(c, i, lane))
         for k in range(4):
-            x, y = decode(F64, pair(a, 0, 4 * row + k)), decode(F64, pair(b, 0, 4 * column + k))
-            operands = pair(b, 0, 4 * column + k), total, pair(a, 0, 4 * row + k)
-            total = write64(fma(x, y, decode(F64, total)), "RN", *operands)
+            x, y = number(0, pair(a, 0, 4 * row + k)), number(1, pair(b, 0, 4 * column + k))
+            total = write64(fma(decode(F64, x), decode(F64, y), decode(F64, total)), "RN", y, total, x)
         return total
 
     d = _accumulators(2, value)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gpusim.isa.rows_float import ROUND, directed, finish, flush_inputs, nan64, round_f32, two_sum
+from gpusim.isa.rows_float import ROUND, as_read, directed, finish, flush_inputs, nan64, round_f32, two_sum
 from gpusim.isa.table import row
 
 
@@ -144,19 +144,23 @@ def i2fp(x: Any, m: Any, a: Any) -> Any:
     return from_integer(x, m, a, "f32")
 
 
-@row("FRND", "i32 = raw", modifiers="FTZ TRUNC FLOOR CEIL ROUND F16 BF16", pipe="xu",
+@row("FRND", "f32 = f32", modifiers="FTZ TRUNC FLOOR CEIL ROUND", pipe="xu", source="PTX ISA 9.0 cvt")
+def frnd(x: Any, m: Any, a: Any) -> Any:
+    (a,) = flush_inputs(x, m, a)
+    return x.canon(integral(x, m, a))
+
+
+@row("FRND.F16 FRND.BF16", "i32 = h2", modifiers="FTZ TRUNC FLOOR CEIL ROUND", pipe="xu",
      source="PTX ISA 9.0 cvt")
-def frnd(x: Any, m: Any, raw: Any) -> Any:
+def frnd_half(x: Any, m: Any, raw: Any) -> Any:
     (a,) = flush_inputs(x, m, half_source(x, m, 0, raw))
-    r = integral(x, m, a)
-    if "F16" in m or "BF16" in m:
-        return x.to_half(r.fext(), "bf16" if "BF16" in m else "f16").zext("i32")
-    return x.canon(r).bits()
+    return x.to_half(integral(x, m, a).fext(), "bf16" if "BF16" in m else "f16").zext("i32")
 
 
 @row("FRND.F64", "f64 = f64", modifiers="F64 TRUNC FLOOR CEIL", pipe="xu", source="PTX ISA 9.0 cvt")
 def frnd_f64(x: Any, m: Any, a: Any) -> Any:
-    return nan64(x, integral(x, m, a), a, a)
+    a, r = as_read(x, m, 0, a), integral(x, m, a)
+    return nan64(x, r, a, a)
 
 
 @row("F2F.F64.F32", "f64 = f32", modifiers="F64 F32 FTZ", pipe="xu", source="PTX ISA 9.0 cvt")

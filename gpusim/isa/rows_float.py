@@ -10,8 +10,10 @@ Sources: PTX ISA 9.0, floating-point instructions; NaN and division range measur
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
+from gpusim.errors import UnsupportedError
 from gpusim.isa.rows_integer import boolean
 from gpusim.isa.table import row
 
@@ -21,6 +23,47 @@ ROUND = "RN RZ RM RP"
 
 def flush_inputs(x: Any, m: Any, *values: Any) -> tuple[Any, ...]:
     return tuple(x.ftz(v) for v in values) if "FTZ" in m or "FMZ" in m else values
+
+
+LEAST = 2.0**-126  # the least normal f32
+
+
+def tiny(x: Any, s: Any, e: Any) -> Any:
+    """The exact value s + e (fp64, |e| at most half an ulp of s) lies below the normal f32 numbers."""
+    size = x.fabs(s)
+    return size.lt(LEAST) | size.eq(LEAST) & e.ne(0.0) & (s.bits() ^ e.bits()).lt(0)
+
+
+def flush_exact(x: Any, m: Any, r: Any, s: Any, e: Any) -> Any:
+    """FTZ of r, the rounded s + e: by the exact value, not by what it was rounded to (measured on an H200)."""
+    if "FTZ" not in m and "FMZ" not in m:
+        return r
+    bits = r.bits()
+    return tiny(x, s, e).where(bits & 0x80000000, bits).cast("f32")
+
+
+def flush_nearest(x: Any, m: Any, r: Any, exact: Callable[[], tuple[Any, Any]]) -> Any:
+    """``flush_exact`` of a nearest result; only the least normal number needs the exact value."""
+    if "FTZ" not in m and "FMZ" not in m:
+        return r
+    r = x.ftz(r)
+    least = x.ballot((r.bits() & 0x7FFFFFFF).eq(0x00800000))
+    before = x.b.block
+    with x.b.if_then(x.b.icmp_unsigned("!=", least, x.int_like(least, 0)), likely=False):
+        rare = flush_exact(x, m, r, *exact())
+        after = x.b.block
+    out = x.b.phi(r.value.type)
+    out.add_incoming(r.value, before)
+    out.add_incoming(rare.value, after)
+    return type(r)(x, out, "f32")
+
+
+def zero_wins(x: Any, m: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    """FMZ: a zero times anything, infinities and NaN too, is +0."""
+    if "FMZ" not in m:
+        return a, b
+    zero, nothing = a.eq(0.0) | b.eq(0.0), x.const(0.0, "f32")
+    return zero.where(nothing, a), zero.where(nothing, b)
 
 
 def finish(x: Any, m: Any, r: Any) -> Any:
@@ -78,11 +121,11 @@ def _exact_zero_rm(x: Any, m: Any, r: Any, exact_zero: Any, like: Any) -> Any:
 def fma32(x: Any, m: Any, a: Any, b: Any, c: Any) -> Any:
     mode = m.first("RZ", "RM", "RP")
     if not mode:
-        return x.fma(a, b, c)
+        return flush_nearest(x, m, x.fma(a, b, c), lambda: two_sum(a.fext() * b.fext(), c.fext()))
     product = a.fext() * b.fext()  # exact
     s, e = two_sum(product, c.fext())
     e = e.isnan().where(x.const(0.0, "f64"), e)
-    r = round_f32(x, mode, s, e)
+    r = flush_exact(x, m, round_f32(x, mode, s, e), s, e)
     if mode == "RM":
         opposite = (product.bits() ^ c.fext().bits()).lt(0)
         r = _exact_zero_rm(x, m, r, s.eq(0.0) & e.eq(0.0), opposite)
@@ -100,23 +143,25 @@ def fadd(x: Any, m: Any, a: Any, b: Any) -> Any:
 @row("FMUL FMUL32I", "f32 = f32 f32", modifiers=f"FTZ FMZ SAT D2 D4 D8 M2 M4 M8 {ROUND}", pipe="fma",
      source=PTX)
 def fmul(x: Any, m: Any, a: Any, b: Any) -> Any:
-    a, b = flush_inputs(x, m, a, b)
+    a, b = zero_wins(x, m, *flush_inputs(x, m, a, b))
     mode = m.first("RZ", "RM", "RP")
     scale = {"D2": 0.5, "D4": 0.25, "D8": 0.125, "M2": 2.0, "M4": 4.0, "M8": 8.0}.get(
         m.first("D2", "D4", "D8", "M2", "M4", "M8"))
     if scale is None and not mode:
-        return finish(x, m, a * b)
+        nothing = x.const(0.0, "f64")
+        return finish(x, m, flush_nearest(x, m, a * b, lambda: (a.fext() * b.fext(), nothing)))
     product = a.fext() * b.fext()
     if scale is not None:
         product = product * scale
-    r = round_f32(x, mode, product, x.const(0.0, "f64")) if mode else product.fround()
-    return finish(x, m, r)
+    zero = x.const(0.0, "f64")
+    r = round_f32(x, mode, product, zero) if mode else product.fround()
+    return finish(x, m, flush_exact(x, m, r, product, zero))
 
 
 @row("FFMA FFMA32I", "f32 = f32 f32 f32", modifiers=f"FTZ FMZ SAT {ROUND}", pipe="fma", source=PTX)
 def ffma(x: Any, m: Any, a: Any, b: Any, c: Any) -> Any:
     a, b, c = flush_inputs(x, m, a, b, c)
-    return finish(x, m, fma32(x, m, a, b, c))
+    return finish(x, m, fma32(x, m, *zero_wins(x, m, a, b), c))
 
 
 def minmax(x: Any, a: Any, b: Any, p: Any, nan_propagates: bool) -> Any:
@@ -189,19 +234,39 @@ def fchk(x: Any, m: Any, a: Any, b: Any) -> Any:
     return odd_a | odd_b | difference.gt(126) | difference.lt(-124)
 
 
-@row("FSWZADD", "f32 = f32 f32 word", modifiers="RN", pipe="fma",
-     source="compiled code of derivatives")
+SWIZZLED_SIGNS = {"PP", "PN", "NP", "ZP"}
+
+
+@row("FSWZADD", "f32 = f32 f32 word", modifiers="", pipe="fma",
+     source="measured on an H200: every pair of signs")
 def fswzadd(x: Any, m: Any, a: Any, b: Any, pattern: str) -> Any:
-    """Add or subtract by the lane's position in its quad (P: a+b, N: b-a, Z: b ...)."""
-    quad = x.lane_index() & 3
-    out = x.const(0.0, "f32")
-    for k, c in enumerate(pattern[:4]):
-        term = {"P": a + b, "N": b - a, "Z": b}.get(c, a - b)
-        out = quad.eq(k).where(term, out)
+    """Signs of a and b for each lane of a quad, two letters a lane, lane 3 first: P +, N -, Z times zero."""
+    pairs = [pattern[k : k + 2] for k in range(0, len(pattern), 2)][::-1]
+    if len(pairs) != 4 or not set(pairs) <= SWIZZLED_SIGNS:
+        raise UnsupportedError(f"pattern {pattern} of FSWZADD is not supported", where="FSWZADD",
+                               hint="four pairs of PP, PN, NP and ZP are; please report the kernel")
+    quad, zero = x.lane_index() & 3, x.const(0.0, "f32")
+    out = zero
+    for k, pair in enumerate(pairs):
+        left = {"P": a, "N": -a, "Z": zero}[pair[0]]
+        out = quad.eq(k).where(left + (-b if pair[1] == "N" else b), out)
     return x.canon(out)
 
 
 # --- fp64
+
+
+ROW_BYTES = 4 * 32  # a register of a warp
+
+
+def as_read(x: Any, m: Any, k: int, v: Any) -> Any:
+    """fp64 source k without its modifiers: - and |x| leave a NaN alone (measured on an H200)."""
+    flags = m.sources[k]
+    if flags.abs:
+        low = x.operand_address(x.sources[k])
+        high = x.b.add(low, x.i64c(ROW_BYTES))
+        return x.pack64(x.load_row(low), x.load_row(high)).cast("f64")
+    return -v if flags.neg else v
 
 
 def nan64(x: Any, r: Any, a: Any, b: Any, c: Any = None) -> Any:
@@ -255,7 +320,7 @@ def fma64(x: Any, m: Any, a: Any, b: Any, c: Any) -> Any:
     mode = m.first("RZ", "RM", "RP")
     if mode:
         r = round64(x, mode, a, b, c, r)
-    return nan64(x, r, a, b, c)
+    return nan64(x, r, *(as_read(x, m, k, v) for k, v in enumerate((a, b, c))))
 
 
 @row("DADD", "f64 = f64 f64", modifiers=ROUND, pipe="fp64", source=PTX)
@@ -264,7 +329,7 @@ def dadd(x: Any, m: Any, a: Any, b: Any) -> Any:
     r = a + b
     if mode:
         r = round64(x, mode, a, x.const(1.0, "f64"), b, r)
-    return nan64(x, r, a, b)
+    return nan64(x, r, as_read(x, m, 0, a), as_read(x, m, 1, b))
 
 
 @row("DMUL", "f64 = f64 f64", modifiers=ROUND, pipe="fp64", source=PTX)
@@ -275,7 +340,7 @@ def dmul(x: Any, m: Any, a: Any, b: Any) -> Any:
         # an exact zero keeps the sign of the product: the addend is a zero of that sign
         zero = ((a.bits() ^ b.bits()) & (1 << 63)).cast("f64")
         r = round64(x, mode, a, b, zero, r)
-    return nan64(x, r, a, b)
+    return nan64(x, r, as_read(x, m, 0, a), as_read(x, m, 1, b))
 
 
 @row("DFMA", "f64 = f64 f64 f64", modifiers=ROUND, pipe="fp64", source=PTX)
@@ -286,10 +351,10 @@ def dfma(x: Any, m: Any, a: Any, b: Any, c: Any) -> Any:
 @row("DSETP", "P P = f64 f64 P", modifiers=f"{COMPARE} MIN MAX AND OR XOR", pipe="fp64",
      source="PTX ISA 9.0 setp")
 def dsetp(x: Any, m: Any, a: Any, b: Any, p: Any) -> Any:
-    """MIN, MAX (of fmin, fmax): does a win, and is neither a number."""
+    """MIN, MAX (of fmin, fmax): does a win, and is neither a number (p has no part in that: measured)."""
     if "MIN" in m or "MAX" in m:
         wins = minmax(x, a, b, x.const(int("MIN" in m), "i1"), False).bits().eq(a.bits()) & ~a.isnan()
-        return boolean(m, wins, p), boolean(m, a.isnan() & b.isnan(), p)
+        return boolean(m, wins, p), a.isnan() & b.isnan()
     r = compare(x, m, a, b)
     return boolean(m, r, p), boolean(m, ~r, p)
 

@@ -10,7 +10,13 @@ sum is cut to fp32 (rounded to nearest for an fp16 result).  How many terms go i
 bits are kept is the hardware's: with ``ACCUMULATE`` all of 393,216 results of six shapes and types measured
 on an H200, the same they were fitted on,
 come out bit for bit (validation/measurements/h200/outputs.json, probes ``mma_*``).  Other
-architectures sum fewer terms at once; their results are stated as bounded, not exact.
+architectures sum fewer terms at once; their results are stated as bounded, not exact.  An fp32 sum of 2^128
+or more becomes infinity.
+
+Signs on A and B apply to each element.  A uniform predicate, where there is one, says whether C takes part
+(true) or counts as zero.  Both, and the fp64 steps, are bit for bit what an H200 leaves in the opcode forms
+of validation/opcodes (4,096 threads a form, with infinities, NaN and overflow).  Not seen there: fp32 and
+fp16 results that are subnormal or zero, fp64 results that are zero without C, and integer sums that saturate.
 
 Sources: PTX ISA 9.0, mma fragments; the form of the sum: Fasi et al., "Numerical behavior of NVIDIA tensor
 cores", PeerJ CS 2021; its parameters: measured.
@@ -21,6 +27,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from gpusim.errors import UnsupportedError
 from gpusim.isa.rows_float import nan64, round_f32
 from gpusim.isa.table import Mods, row
 
@@ -75,6 +82,16 @@ def place(s: Shape, k: int) -> tuple[int, int, int]:
     """(block of registers, lane in quad, element in word) of depth index k."""
     block, inside = divmod(k, 4 * s.per_word)
     return block, inside // s.per_word, inside % s.per_word
+
+
+def refuse(m: Mods, known: bool, signs: tuple[int, ...]) -> None:
+    """Raise UnsupportedError for an unknown combination, or a sign on a source that is not in ``signs``."""
+    name = ".".join((m.name, *m.words))
+    if not known:
+        raise UnsupportedError(f"{name} is not supported", hint="an H200 faults on it, or no one has run it")
+    for k, f in enumerate(m.sources):
+        if (f.neg or f.abs) and k not in signs:
+            raise UnsupportedError(f"- or |x| on source {k + 1} of {name} is not supported")
 
 
 def accumulator(x: Any, use: Any, words: list[Any]) -> list[Any]:
@@ -145,6 +162,13 @@ def cut_to_f32(x: Any, v: Any) -> Any:
     return x.fabs(v).lt(2.0**128).where(round_f32(x, "RZ", v, x.const(0.0, "f64")), v.fround())
 
 
+#: Shape, accumulator and input type (fp16 if not named) an H200 runs; seven others were tried and fault.
+HMMA_FORMS = {
+    frozenset(form.split())
+    for form in ("16816 F16", "16816 F32", "16816 F32 BF16", "1688 F16", "1688 F32", "1688 F32 BF16",
+                 "1688 F32 TF32", "1684 F32 TF32")
+}
+
 BOUND = (
     "bit for bit on sm_90; on other architectures the order of additions is not settled "
     "(2^-22 of the largest term)"
@@ -154,6 +178,7 @@ BOUND = (
 @row("HMMA", "data = data data data ?P", modifiers="16816 1688 1684 F32 F16 BF16 TF32", pipe="tensor",
      source="PTX ISA 9.0 mma; accumulation as ACCUMULATE", widths=_widths, bound=BOUND)
 def hmma(x: Any, m: Any, a: list[Any], b: list[Any], c: list[Any], use: Any) -> Any:
+    refuse(m, frozenset(m.words) in HMMA_FORMS, (0, 1))
     s = shape(m)
     c = accumulator(x, use, c)
     left, right = gather_a(x, m, s, a), gather_b(x, m, s, b)
@@ -175,6 +200,7 @@ def hmma(x: Any, m: Any, a: list[Any], b: list[Any], c: list[Any], use: Any) -> 
 @row("IMMA", "data = data data data ?P", modifiers="16816 16832 8816 S8 U8 SAT ROW COL", pipe="tensor",
      source="PTX ISA 9.0 mma", widths=_widths)
 def imma(x: Any, m: Any, a: list[Any], b: list[Any], c: list[Any], use: Any) -> Any:
+    refuse(m, True, ())
     s = shape(m)
     c = accumulator(x, use, c)
     left, right = gather_a(x, m, s, a), gather_b(x, m, s, b)
@@ -194,7 +220,7 @@ def imma(x: Any, m: Any, a: list[Any], b: list[Any], c: list[Any], use: Any) -> 
 
 @row("DMMA", "data = data data data ?P", modifiers="884 8x8x4", pipe="tensor",
      source="PTX ISA 9.0 mma.m8n8k4.f64", widths=lambda m: (4, 2, 2, 4),
-     bound="order of the four fused steps assumed ascending in k")
+     bound="bit for bit on sm_90; on other architectures the order of the four fused steps is assumed")
 def dmma(x: Any, m: Any, a: list[Any], b: list[Any], c: list[Any], use: Any) -> Any:
     """Four fused steps, depth ascending; a NaN passes without its operand's modifiers."""
     c = accumulator(x, use, c)
