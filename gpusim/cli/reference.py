@@ -35,9 +35,10 @@ This page is made by `make docs` from the table in `gpusim/isa/`; do not edit it
 one row.
 
 What is not listed, an opcode, a modifier or an operand form, is refused by name with pc and SASS text. A name
-ending in `@variant` is a second row of the same opcode with other operands. *Result* says how exact it is; *checked* how
-the row was compared with an H200, from `validation/measurements/h200/opcodes.json`: forms (modifiers and operands), each over
-4,096 lanes of special and random inputs (2,048 warps in the uniform datapath).
+ending in `@variant` is a second row of the same opcode with other operands. *Result* says how exact it is;
+*checked* how the row was compared with an H200, from `validation/measurements/h200/opcodes.json`: forms
+(modifiers and operands), each over 4,096 lanes of special and random inputs (2,048 warps in the uniform
+datapath).
 
 Operands are `destinations = sources`; `?` may be missing. `i32` `b32` `i64` `f32` `f64`: a register,
 immediate or constant read with its sign or inversion; `raw` `raw64` `h2`: read as bits, the row applies the
@@ -66,7 +67,8 @@ def opcodes_page() -> str:
     for title, module in FAMILIES.items():
         rows = [row for row in TABLE.rows.values() if _home(row) == module.__name__]
         parts.append(f"## {title[0].upper()}{title[1:]}\n")
-        parts.append("| name | operands | modifiers | pipe | result | source | checked |\n|---|---|---|---|---|---|---|")
+        titles = ("name", "operands", "modifiers", "pipe", "result", "source", "checked")
+        parts.append(f"| {' | '.join(titles)} |\n{'|---' * len(titles)}|")
         for row in sorted(rows, key=lambda row: row.name):
             forms = "<br>".join(f"`{' '.join((*left, '=', *right)).strip()}`" for left, right in row.forms)
             cells = (

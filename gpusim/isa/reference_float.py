@@ -184,6 +184,18 @@ def write(call: Call, f: Format, r: Real, mode: str = "RN") -> int:
     return bits
 
 
+def write_product(call: Call, r: Real, mode: str) -> int:
+    """FTZ looks at the exact value, before rounding (measured on an H200)."""
+    if ftz(call) and r.finite and abs(r.value) < Fraction(1, 1 << 126):
+        return 0 if "SAT" in call else F32.sign * r.negative
+    return write(call, F32, r, mode)
+
+
+def product(call: Call, x: Real, y: Real) -> Real:
+    """x * y; with FMZ a zero times anything is +0."""
+    return finite(0) if "FMZ" in call and (x.zero or y.zero) else multiply(x, y)
+
+
 @lanewise("FADD FADD32I", "float")
 def fadd(call: Call, a: int, b: int) -> Any:
     x, y = read(call, F32, a, b)
@@ -197,37 +209,43 @@ def fmul(call: Call, a: int, b: int) -> Any:
     factor = Fraction(1)
     if word:
         factor = Fraction(int(word[1])) if word[0] == "M" else Fraction(1, int(word[1]))
-    return write(call, F32, multiply(multiply(x, y), finite(factor)), mode_of(call))
+    return write_product(call, multiply(product(call, x, y), finite(factor)), mode_of(call))
 
 
 @lanewise("FFMA FFMA32I", "float")
 def ffma(call: Call, a: int, b: int, c: int) -> Any:
     x, y, z = read(call, F32, a, b, c)
-    return write(call, F32, fma(x, y, z, mode_of(call)), mode_of(call))
+    return write_product(call, add(product(call, x, y), z, mode_of(call)), mode_of(call))
 
 
 def write64(r: Real, mode: str, *operands: int) -> int:
-    """fp64 bits; the first NaN of ``operands`` goes through, made quiet (measured on an H200)."""
+    """fp64 bits; the first NaN of ``operands``, as registers hold them, goes through, made quiet (measured)."""
     for bits in operands:
         if decode(F64, bits).nan:
             return bits | 1 << 51
     return encode(F64, r, mode)
 
 
-@lanewise("DADD", "float")
+def read64(call: Call, *bits: int) -> list[Real]:
+    return [decode(F64, applied(b, 64, f, "float")) for b, f in zip(bits, call.flags, strict=False)]
+
+
+@lanewise("DADD", "raw")
 def dadd(call: Call, a: int, b: int) -> Any:
-    return write64(add(decode(F64, a), decode(F64, b), mode_of(call)), mode_of(call), b, a)
+    x, y = read64(call, a, b)
+    return write64(add(x, y, mode_of(call)), mode_of(call), b, a)
 
 
-@lanewise("DMUL", "float")
+@lanewise("DMUL", "raw")
 def dmul(call: Call, a: int, b: int) -> Any:
-    return write64(multiply(decode(F64, a), decode(F64, b)), mode_of(call), b, a)
+    x, y = read64(call, a, b)
+    return write64(multiply(x, y), mode_of(call), b, a)
 
 
-@lanewise("DFMA", "float")
+@lanewise("DFMA", "raw")
 def dfma(call: Call, a: int, b: int, c: int) -> Any:
-    r = fma(decode(F64, a), decode(F64, b), decode(F64, c), mode_of(call))
-    return write64(r, mode_of(call), b, c, a)
+    x, y, z = read64(call, a, b, c)
+    return write64(fma(x, y, z, mode_of(call)), mode_of(call), b, c, a)
 
 
 # --- order
@@ -294,11 +312,14 @@ def fsel(call: Call, a: int, b: int, p: bool) -> Any:
 
 @lanewise("DSETP", "float")
 def dsetp(call: Call, a: int, b: int, p: bool) -> Any:
-    """MIN and MAX (the flags compiled fmin and fmax use): a is the result; neither is a number."""
+    """MIN and MAX (the flags compiled fmin and fmax use): a is chosen; neither is a number (without p)."""
     x, y = decode(F64, a), decode(F64, b)
     if "MIN" in call or "MAX" in call:
-        wins = not x.nan and encode(F64, smaller(F64, x, y, "MIN" in call, False)) == a
-        return combine(call, wins, p), combine(call, x.nan and y.nan, p)
+        if x.nan or y.nan:
+            wins = y.nan and not x.nan
+        else:
+            wins = _rank(x) <= _rank(y) if "MIN" in call else _rank(x) > _rank(y)
+        return combine(call, wins, p), x.nan and y.nan
     r = compares(call, x, y)
     return combine(call, r, p), combine(call, not r, p)
 

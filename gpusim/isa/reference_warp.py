@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from gpusim.isa.reference import LANES, M32, Call, clamp, columns, lanewise, reference, signed
-from gpusim.isa.reference_float import BF16, F16, F32, F64, Format, decode, encode, finite, fma, write64
+from gpusim.isa.reference_float import BF16, F16, F32, F64, Format, decode, encode, finite, fma, multiply, write64
 
 Words = list[np.ndarray]
 
@@ -123,15 +123,14 @@ def b2r(call: Call) -> Any:
 
 @reference("FSWZADD")
 def fswzadd(call: Call, a: np.ndarray, b: np.ndarray, pattern: str) -> Any:
-    """By place in the quad: P a + b, N b - a, Z b, another letter a - b."""
+    """Two letters for each place in the quad, the signs of a and b; Z leaves a out."""
     left, right, _ = columns(call, (a, b, pattern), "float")
-    one, minus = finite(1), finite(-1)
+    sign = {"P": finite(1), "N": finite(-1)}
     out = []
     for lane in range(LANES):
-        x, y, letter = decode(F32, left[lane]), decode(F32, right[lane]), pattern[lane % 4]
-        r = fma(minus, x, y) if letter == "N" else fma(one if letter == "P" else minus, y, x)
-        r = y if letter == "Z" else r
-        out.append(encode(F32, r))
+        x, y = decode(F32, left[lane]), decode(F32, right[lane])
+        p, q = pattern[lane % 4 * 2 :][:2]
+        out.append(encode(F32, fma(sign[q], y, finite(0) if p == "Z" else multiply(sign[p], x))))
     return (np.array(out, np.uint64),)
 
 

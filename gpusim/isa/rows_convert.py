@@ -1,7 +1,8 @@
 """Conversions between integers, halves, fp32 and fp64, and rounding to integral values.
 
-Every conversion rounds once, in the mode its modifiers name; integers saturate.  What NaN becomes differs by
-opcode, as measured on an H200 (each row says).
+Every conversion rounds once, in the mode its modifiers name; integers saturate.  As measured on an H200: NaN
+becomes the integer with only its top bit, or 0 with NTZ; between fp64 and the others a NaN keeps its sign,
+whatever ``-`` and ``|x|`` say, and its leading payload; FTZ also flushes fp16 and fp64 denormals.
 
 Source: PTX ISA 9.0, cvt.
 """
@@ -11,8 +12,20 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gpusim.isa.rows_float import ROUND, as_read, directed, finish, flush_inputs, nan64, round_f32, two_sum
+from gpusim.errors import UnsupportedError
+from gpusim.isa.rows_float import (
+    ROUND,
+    as_read,
+    directed,
+    finish,
+    flush_inputs,
+    nan64,
+    round_f32,
+    two_sum,
+)
 from gpusim.isa.table import row
+
+F16_LEAST, F32_LEAST, F64_LEAST = 2.0**-14, 2.0**-126, 2.0**-1022  # normal numbers start here
 
 
 def integral(x: Any, m: Any, a: Any) -> Any:
@@ -26,6 +39,10 @@ F2I_MODIFIERS = "FTZ NTZ TRUNC FLOOR CEIL ROUND U8 S8 U16 S16 U32 S32 F16 BF16"
 
 
 def _to_integer(x: Any, m: Any, a: Any, kind: str) -> Any:
+    """``a`` without FTZ, as an integer (narrow ones in 32 bits): saturated; NaN as the module says."""
+    if "FTZ" in m:
+        least = F64_LEAST if "F64" in m else F16_LEAST if "F16" in m else F32_LEAST
+        a = x.fabs(a).lt(least).where(x.const(0.0, a.kind), a)
     r = integral(x, m, a)
     narrow = m.first("U8", "S8", "U16", "S16")
     signed = not m.first("U8", "U16", "U32", "U64")
@@ -36,15 +53,22 @@ def _to_integer(x: Any, m: Any, a: Any, kind: str) -> Any:
         if signed:
             out = out.lt(low).where(x.const(low, kind), out)
         out = out.gt(high, signed=signed).where(x.const(high, kind), out)
+    if "NTZ" not in m:
+        top = 1 << (int((narrow or kind)[1:]) - 1)
+        out = a.isnan().where(x.const(top, kind), out)
     return out
+
+
+def half_index(m: Any, k: int) -> int:
+    """The half of its word that source k names."""
+    return 1 if {"H1", "H1_H1"} & set(m.sources[k].suffixes) else 0
 
 
 def half_source(x: Any, m: Any, k: int, raw: Any) -> Any:
     """An fp16/bf16 operand (half chosen by its suffix) or an fp32 one, as fp32."""
     flags = m.sources[k]
     if "F16" in m or "BF16" in m:
-        v = x.half(raw, 1 if "H1" in flags.suffixes or "H1_H1" in flags.suffixes else 0,
-                   "bf16" if "BF16" in m else "f16")
+        v = x.half(raw, half_index(m, k), "bf16" if "BF16" in m else "f16")
     else:
         v = raw.cast("f32")
     if flags.abs:
@@ -52,32 +76,26 @@ def half_source(x: Any, m: Any, k: int, raw: Any) -> Any:
     return -v if flags.neg else v
 
 
-@row("F2I", "i32 = raw", modifiers=F2I_MODIFIERS, pipe="xu", source="PTX ISA 9.0 cvt")
+@row("F2I", "i32 = h2", modifiers=F2I_MODIFIERS, pipe="xu", source="PTX ISA 9.0 cvt")
 def f2i(x: Any, m: Any, raw: Any) -> Any:
-    """Saturates; NaN becomes 0."""
-    (a,) = flush_inputs(x, m, half_source(x, m, 0, raw))
-    return _to_integer(x, m, a, "i32")
+    return _to_integer(x, m, half_source(x, m, 0, raw), "i32")
 
 
-@row("F2I.S64 F2I.U64", "i64 = raw", modifiers=F2I_MODIFIERS + " S64 U64", pipe="xu",
+@row("F2I.S64 F2I.U64", "i64 = h2", modifiers=F2I_MODIFIERS + " S64 U64", pipe="xu",
      source="PTX ISA 9.0 cvt")
 def f2i_64(x: Any, m: Any, raw: Any) -> Any:
-    (a,) = flush_inputs(x, m, half_source(x, m, 0, raw))
-    r = _to_integer(x, m, a, "i64")
-    return a.isnan().where(x.const(1 << 63, "i64"), r)
+    return _to_integer(x, m, half_source(x, m, 0, raw), "i64")
 
 
 @row("F2I.F64", "i32 = f64", modifiers=F2I_MODIFIERS + " F64", pipe="xu", source="PTX ISA 9.0 cvt")
 def f2i_f64(x: Any, m: Any, a: Any) -> Any:
-    """NaN becomes 0x80000000, signed or not (measured on an H200)."""
-    return a.isnan().where(x.const(0x80000000, "i32"), _to_integer(x, m, a, "i32"))
+    return _to_integer(x, m, a, "i32")
 
 
 @row("F2I.S64.F64 F2I.U64.F64", "i64 = f64", modifiers=F2I_MODIFIERS + " F64 S64 U64", pipe="xu",
      source="PTX ISA 9.0 cvt")
 def f2i_64_f64(x: Any, m: Any, a: Any) -> Any:
-    r = _to_integer(x, m, a, "i64")
-    return a.isnan().where(x.const(1 << 63, "i64"), r)
+    return _to_integer(x, m, a, "i64")
 
 
 def _int_source(x: Any, m: Any, k: int, raw: Any) -> Any:
@@ -118,14 +136,16 @@ def i2f(x: Any, m: Any, raw: Any) -> Any:
     a = _int_source(x, m, 0, raw)
     if "F16" in m or "BF16" in m:
         signed = not m.first("U8", "U16", "U32")
-        return x.to_half(a.to_float("f64", signed), "bf16" if "BF16" in m else "f16").zext("i32")
+        kind, mode = "bf16" if "BF16" in m else "f16", m.first("RZ", "RM", "RP")
+        return x.to_half(a.to_float("f64", signed), kind, mode).zext("i32")
     return from_integer(x, m, a, "f32").bits()
 
 
-@row("I2F.S64 I2F.U64", "f32 = i64", modifiers=I2F_MODIFIERS + " S64 U64", pipe="xu",
+# 64-bit integers are read as f64: an immediate is the high word here too (measured on an H200)
+@row("I2F.S64 I2F.U64", "f32 = f64", modifiers=I2F_MODIFIERS + " S64 U64", pipe="xu",
      source="PTX ISA 9.0 cvt")
 def i2f_s64(x: Any, m: Any, a: Any) -> Any:
-    return from_integer(x, m, a, "f32")
+    return from_integer(x, m, a.bits(), "f32")
 
 
 @row("I2F.F64", "f64 = raw", modifiers=I2F_MODIFIERS + " F64", pipe="xu", source="PTX ISA 9.0 cvt")
@@ -133,10 +153,10 @@ def i2f_f64(x: Any, m: Any, raw: Any) -> Any:
     return from_integer(x, m, _int_source(x, m, 0, raw), "f64")
 
 
-@row("I2F.F64.S64 I2F.F64.U64", "f64 = i64", modifiers=I2F_MODIFIERS + " F64 S64 U64", pipe="xu",
+@row("I2F.F64.S64 I2F.F64.U64", "f64 = f64", modifiers=I2F_MODIFIERS + " F64 S64 U64", pipe="xu",
      source="PTX ISA 9.0 cvt")
 def i2f_f64_s64(x: Any, m: Any, a: Any) -> Any:
-    return from_integer(x, m, a, "f64")
+    return from_integer(x, m, a.bits(), "f64")
 
 
 @row("I2FP", "f32 = raw", modifiers=f"F32 S32 U32 {ROUND}", pipe="fma", source="PTX ISA 9.0 cvt")
@@ -163,10 +183,11 @@ def frnd_f64(x: Any, m: Any, a: Any) -> Any:
     return nan64(x, r, a, a)
 
 
-@row("F2F.F64.F32", "f64 = f32", modifiers="F64 F32 FTZ", pipe="xu", source="PTX ISA 9.0 cvt")
-def f2f_f64_f32(x: Any, m: Any, a: Any) -> Any:
-    (a,) = flush_inputs(x, m, a)
-    return a.fext()  # a NaN keeps its payload, made quiet
+@row("F2F.F64.F32", "f64 = h2", modifiers="F64 F32 FTZ", pipe="xu", source="PTX ISA 9.0 cvt")
+def f2f_f64_f32(x: Any, m: Any, raw: Any) -> Any:
+    read = raw.cast("f32")
+    (a,) = flush_inputs(x, m, half_source(x, m, 0, raw))
+    return read.isnan().where(read, a).fext()
 
 
 @row("F2F.F32.F64", "f32 = f64", modifiers=f"F64 F32 FTZ SAT {ROUND}", pipe="xu", source="PTX ISA 9.0 cvt")
@@ -174,19 +195,17 @@ def f2f_f32_f64(x: Any, m: Any, a: Any) -> Any:
     mode = m.first("RZ", "RM", "RP")
     r = round_f32(x, mode, a, x.const(0.0, "f64")) if mode else a.fround()
     r = finish(x, m, r)
-    return r if "SAT" in m else a.isnan().where(a.fround(), r)  # a NaN keeps sign and leading payload
+    return r if "SAT" in m else a.isnan().where(as_read(x, m, 0, a).fround(), r)
 
 
-@row("F2F.F16.F32 F2F.BF16.F32", "i32 = raw", modifiers=f"F16 BF16 F32 FTZ {ROUND}", pipe="xu",
+@row("F2F.F16.F32 F2F.BF16.F32", "i32 = f32", modifiers=f"F16 BF16 F32 FTZ {ROUND}", pipe="xu",
      source="PTX ISA 9.0 cvt")
-def f2f_half(x: Any, m: Any, raw: Any) -> Any:
-    a = raw.cast("f32")
-    flags = m.sources[0]
-    a = x.fabs(a) if flags.abs else a
-    a = -a if flags.neg else a
+def f2f_half(x: Any, m: Any, a: Any) -> Any:
+    """FTZ of an fp16 result goes by the exact value, not by what it was rounded to (measured on an H200)."""
     (a,) = flush_inputs(x, m, a)
     kind = "bf16" if "BF16" in m else "f16"
-    return x.to_half(a.fext(), kind, m.first("RZ", "RM", "RP")).zext("i32")
+    h = x.to_half(a.fext(), kind, m.first("RZ", "RM", "RP")).zext("i32")
+    return x.fabs(a).lt(F16_LEAST).where(h & 0x8000, h) if "FTZ" in m and kind == "f16" else h
 
 
 @row("F2F.F16.F64 F2F.BF16.F64", "i32 = f64", modifiers=f"F16 BF16 F64 {ROUND}", pipe="xu",
@@ -194,7 +213,7 @@ def f2f_half(x: Any, m: Any, raw: Any) -> Any:
 def f2f_half_f64(x: Any, m: Any, a: Any) -> Any:
     kind = "bf16" if "BF16" in m else "f16"
     h = x.to_half(a, kind, m.first("RZ", "RM", "RP")).zext("i32")
-    # a NaN keeps its sign and leading payload (measured on an H200)
+    a = as_read(x, m, 0, a)
     shift, quiet = (45, 0x7FC0) if kind == "bf16" else (42, 0x7E00)
     high = (
         (a.bits().lshr(48) & 0x8000).trunc("i32")
@@ -204,15 +223,19 @@ def f2f_half_f64(x: Any, m: Any, a: Any) -> Any:
     return a.isnan().where(high, h)
 
 
-@row("F2F.F64.F16", "f64 = raw", modifiers="F64 F16", pipe="xu", source="PTX ISA 9.0 cvt")
+@row("F2F.F64.F16", "f64 = h2", modifiers="F64 F16", pipe="xu", source="PTX ISA 9.0 cvt")
 def f2f_f64_half(x: Any, m: Any, raw: Any) -> Any:
-    return x.canon(half_source(x, m, 0, raw).fext())
+    read = x.half(raw, half_index(m, 0), "f16")
+    return read.isnan().where(read, half_source(x, m, 0, raw)).fext()
 
 
 @row("F2FP", "i32 = f32 f32 ?raw", modifiers=f"F16 BF16 F32 PACK_AB RELU {ROUND}",
      source="PTX ISA 9.0 cvt")
 def f2fp(x: Any, m: Any, a: Any, b: Any, c: Any) -> Any:
     """Two fp32 values to packed halves: a in the high half, b in the low one."""
+    if "F32" in m and "F16" not in m and "BF16" not in m:
+        raise UnsupportedError("F2FP.F32.PACK_AB without a half format is not supported",
+                               hint="an H200 faults on it")
     kind = "bf16" if "BF16" in m else "f16"
     mode = m.first("RZ", "RM", "RP")
     out = []
@@ -225,9 +248,9 @@ def f2fp(x: Any, m: Any, a: Any, b: Any, c: Any) -> Any:
     return out[0].shl(16) | out[1]
 
 
-@row("F2IP", "i32 = f32 f32 i32", modifiers="U8 S8 F32 NTZ TRUNC FLOOR CEIL", pipe="xu",
+@row("F2IP", "i32 = f32 f32 h2", modifiers="U8 S8 F32 NTZ TRUNC FLOOR CEIL", pipe="xu",
      source="PTX ISA 9.0 cvt.pack")
 def f2ip(x: Any, m: Any, a: Any, b: Any, c: Any) -> Any:
-    """Two values to saturated bytes (b lowest) under the low half of c."""
+    """Two values to saturated bytes (b lowest) under the half of c its suffix names."""
     high, low = (_to_integer(x, m, v, "i32") & 0xFF for v in (a, b))
-    return c.shl(16) | high.shl(8) | low
+    return (c & 0xFFFF0000 if half_index(m, 2) else c.shl(16)) | high.shl(8) | low

@@ -234,22 +234,23 @@ def fchk(x: Any, m: Any, a: Any, b: Any) -> Any:
     return odd_a | odd_b | difference.gt(126) | difference.lt(-124)
 
 
-SWIZZLED_SIGNS = {"PP", "PN", "NP", "ZP"}
+#: Two letters a lane: the sign of a and of b (0: no a).
+SWIZZLED_SIGNS = {"PP": (1, 1), "PN": (1, -1), "NP": (-1, 1), "ZP": (0, 1)}
 
 
 @row("FSWZADD", "f32 = f32 f32 word", modifiers="", pipe="fma",
      source="measured on an H200: every pair of signs")
 def fswzadd(x: Any, m: Any, a: Any, b: Any, pattern: str) -> Any:
-    """Signs of a and b for each lane of a quad, two letters a lane, lane 3 first: P +, N -, Z times zero."""
-    pairs = [pattern[k : k + 2] for k in range(0, len(pattern), 2)][::-1]
-    if len(pairs) != 4 or not set(pairs) <= SWIZZLED_SIGNS:
+    """A sum or difference by the place of the lane in its quad, two letters a lane."""
+    pairs = [pattern[k : k + 2] for k in range(0, len(pattern), 2)]
+    if len(pairs) != 4 or not set(pairs) <= set(SWIZZLED_SIGNS):
         raise UnsupportedError(f"pattern {pattern} of FSWZADD is not supported", where="FSWZADD",
                                hint="four pairs of PP, PN, NP and ZP are; please report the kernel")
-    quad, zero = x.lane_index() & 3, x.const(0.0, "f32")
-    out = zero
+    signed = {-1: lambda v: -v, 0: lambda v: x.const(0.0, "f32"), 1: lambda v: v}
+    quad, out = x.lane_index() & 3, x.const(0.0, "f32")
     for k, pair in enumerate(pairs):
-        left = {"P": a, "N": -a, "Z": zero}[pair[0]]
-        out = quad.eq(k).where(left + (-b if pair[1] == "N" else b), out)
+        left, right = SWIZZLED_SIGNS[pair]
+        out = quad.eq(k).where(signed[left](a) + signed[right](b), out)
     return x.canon(out)
 
 
@@ -282,21 +283,30 @@ SCALE = 2.0**600
 
 
 def residual64(x: Any, a: Any, b: Any, c: Any, r: Any) -> Any:
-    """A number with the sign of (a * b + c) - r, r = fma(a, b, c); scaled where a * b would underflow."""
-    small = x.fabs(a * b).lt(2.0**-900) & x.fabs(c).lt(2.0**-300)
+    """A number with the sign of (a * b + c) - r, r = fma(a, b, c).
+
+    Scaled up where a * b would underflow, down where it overflows (c is then as large, or r infinite).
+    """
+    product, factor = x.fabs(a * b), x.fabs(a)
+    small = product.lt(2.0**-900) & x.fabs(c).lt(2.0**-300)
+    large = product.eq(math.inf)
     one = x.const(1.0, "f64")
-    left, right = x.fabs(a).lt(1.0), x.const(SCALE, "f64")
-    a = (small & left).where(a * right, a)
-    b = (small & ~left).where(b * right, b)
-    unit = small.where(right, one)
+    unit = small.where(x.const(SCALE, "f64"), large.where(x.const(1.0 / SCALE, "f64"), one))
+    left = small.where(factor.lt(1.0), factor.gt(1.0))
+    some = a.ne(0.0) & b.ne(0.0)
+    a, b = left.where(a * unit, a), left.where(b, b * unit)
     c, r = c * unit, r * unit
     u1 = a * b
     u2 = x.fma(a, b, -u1)
     alpha1, alpha2 = two_sum(c, u2)
-    beta1, beta2 = two_sum(u1, alpha1)
+    # the larger one first: no step of the sum leaves the range
+    inner = x.fabs(u1).lt(x.fabs(alpha1))
+    high, low = inner.where(alpha1, u1), inner.where(u1, alpha1)
+    beta1 = high + low
+    beta2 = low - (beta1 - high)
     e = ((beta1 - r) + beta2) + alpha2
     # a product too small to show in the sum still has a sign
-    lost = e.eq(0.0) & u1.eq(0.0) & a.ne(0.0) & b.ne(0.0)
+    lost = e.eq(0.0) & u1.eq(0.0) & some
     return lost.where(((a.bits() ^ b.bits()) & (1 << 63) | one.bits()).cast("f64"), e)
 
 
@@ -351,9 +361,10 @@ def dfma(x: Any, m: Any, a: Any, b: Any, c: Any) -> Any:
 @row("DSETP", "P P = f64 f64 P", modifiers=f"{COMPARE} MIN MAX AND OR XOR", pipe="fp64",
      source="PTX ISA 9.0 setp")
 def dsetp(x: Any, m: Any, a: Any, b: Any, p: Any) -> Any:
-    """MIN, MAX (of fmin, fmax): does a win, and is neither a number (p has no part in that: measured)."""
+    """MIN, MAX (of fmin, fmax): does a win (equals: MIN only), and is neither a number (without p; measured)."""
     if "MIN" in m or "MAX" in m:
         wins = minmax(x, a, b, x.const(int("MIN" in m), "i1"), False).bits().eq(a.bits()) & ~a.isnan()
+        wins = wins if "MIN" in m else wins & a.bits().ne(b.bits())
         return boolean(m, wins, p), a.isnan() & b.isnan()
     r = compare(x, m, a, b)
     return boolean(m, r, p), boolean(m, ~r, p)

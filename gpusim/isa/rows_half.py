@@ -9,18 +9,42 @@ Source: PTX ISA 9.0, half-precision floating-point instructions; operand suffixe
 from __future__ import annotations
 
 import math
+
 from typing import Any
 
+from gpusim.errors import UnsupportedError
 from gpusim.isa.rows_float import COMPARE, compare, minmax, two_sum
 from gpusim.isa.rows_integer import boolean
-from gpusim.isa.rows_mufu import exp2_f64
+from gpusim.isa.rows_mufu import ex2, tanh
 from gpusim.isa.table import row
 
 PTX = "PTX ISA 9.0, half-precision arithmetic"
 
 
-#: Swizzle suffix of a source -> which halves its low and high lanes read.
-SWIZZLE = {"H0_H0": (0, 0), "H1_H1": (1, 1), "H1_H0": (0, 1), "H0": (0, 0), "H1": (1, 1)}
+#: Swizzle suffix of a source -> which halves its low and high lanes read; NH1 is the high half negated.
+SWIZZLE = {
+    "H0_H0": (0, 0),
+    "H1_H1": (1, 1),
+    "H1_H0": (0, 1),
+    "H0": (0, 0),
+    "H1": (1, 1),
+    "H0_NH1": (0, 1),
+}
+LEAST = 2.0**-14  # the least normal fp16
+
+
+def refuse(m: Any, bf16: str) -> None:
+    """UnsupportedError for what an H200 faults on: the modifiers ``bf16`` with bf16, and F32 operands."""
+    hint = "an H200 faults on it"
+    wrong = next((w for w in bf16.split() if w in m and kind_of(m) == "bf16"), "")
+    if wrong:
+        raise UnsupportedError(f"{m.name}.BF16_V2 with .{wrong} is not supported", hint=hint)
+    for flags in m.sources:
+        if "F32" in flags.suffixes:
+            raise UnsupportedError(f"{m.name} with an operand .F32 is not supported", hint=hint)
+        if "H0_NH1" in flags.suffixes and (flags.neg or flags.abs):
+            raise UnsupportedError(f"{m.name} with - or |x| on an operand .H0_NH1 is not supported",
+                                   hint="no one has run it")
 
 
 def kind_of(m: Any) -> str:
@@ -30,23 +54,24 @@ def kind_of(m: Any) -> str:
 def halves(x: Any, m: Any, k: int, raw: Any) -> tuple[Any, Any]:
     """Low and high value of source k as fp64, swizzle and sign modifiers applied."""
     flags = m.sources[k]
-    low, high = SWIZZLE[next((s for s in flags.suffixes if s[0] == "H"), "H1_H0")]
+    swizzle = next((s for s in flags.suffixes if s[0] == "H"), "H1_H0")
     out = []
-    for index in (low, high):
-        if "F32" in flags.suffixes:
-            v = raw.cast("f32")
-        else:
-            v = x.half(raw, index, kind_of(m))
+    for lane, index in enumerate(SWIZZLE[swizzle]):
+        v = x.half(raw, index, kind_of(m))
         if "FTZ" in m and kind_of(m) == "f16":
-            v = (x.fabs(v).lt(2.0**-14)).where((v.bits() & 0x80000000).cast("f32"), v)
+            v = x.fabs(v).lt(LEAST).where((v.bits() & 0x80000000).cast("f32"), v)
         if flags.abs:
             v = x.fabs(v)
-        out.append((-v if flags.neg else v).fext())
+        negative = flags.neg or (swizzle == "H0_NH1" and lane == 1)
+        out.append((-v if negative else v).fext())
     return out[0], out[1]
 
 
 def finish_half(x: Any, m: Any, v: Any) -> Any:
-    """fp64 to a half (as i32 in 0..65535) with SAT, RELU and FTZ."""
+    """fp64 (exact, or rounded to odd) to a half (as i32 in 0..65535) with SAT, RELU and FTZ.
+
+    FTZ goes by the exact value, not by what it was rounded to (measured on an H200).
+    """
     if "SAT" in m:
         v = v.gt(0.0).where(v, x.const(0.0, "f64"))
         v = v.lt(1.0).where(v, x.const(1.0, "f64"))
@@ -54,7 +79,7 @@ def finish_half(x: Any, m: Any, v: Any) -> Any:
         v = (v.gt(0.0) | v.isnan()).where(v, x.const(0.0, "f64"))
     h = x.to_half(v, kind_of(m)).zext("i32")
     if "FTZ" in m and kind_of(m) == "f16":
-        h = (h & 0x7C00).eq(0).where(h & 0x8000, h)
+        h = x.fabs(v).lt(LEAST).where(h & 0x8000, h)
     return h
 
 
@@ -67,6 +92,12 @@ MODIFIERS = "BF16_V2 BF16 V2 FTZ SAT RELU MMA F16 F16_V2"
 
 @row("HADD2 HADD2_32I", "i32 = h2 h2", modifiers="F32 " + MODIFIERS, pipe="fma", source=PTX)
 def hadd2(x: Any, m: Any, a: Any, b: Any) -> Any:
+    """F32: the low half of b as fp32; a is -RZ (anything else faults on an H200)."""
+    refuse(m, "FTZ SAT")
+    first = m.sources[0]
+    if "F32" in m and ("FTZ" in m or "SAT" in m or first.abs or first.suffixes or not first.neg):
+        raise UnsupportedError("HADD2.F32 is supported only as HADD2.F32 R, -RZ, half",
+                               hint="an H200 faults on other forms")
     (a0, a1), (b0, b1) = halves(x, m, 0, a), halves(x, m, 1, b)
     if "F32" in m:
         return x.canon((a0 + b0).fround()).bits()
@@ -75,6 +106,7 @@ def hadd2(x: Any, m: Any, a: Any, b: Any) -> Any:
 
 @row("HMUL2", "i32 = h2 h2", modifiers=MODIFIERS, pipe="fma", source=PTX)
 def hmul2(x: Any, m: Any, a: Any, b: Any) -> Any:
+    refuse(m, "FTZ SAT")
     (a0, a1), (b0, b1) = halves(x, m, 0, a), halves(x, m, 1, b)
     return pack(x, m, a0 * b0, a1 * b1)
 
@@ -93,12 +125,14 @@ def odd_fma(x: Any, a: Any, b: Any, c: Any) -> Any:
 
 @row("HFMA2", "i32 = h2 h2 h2", modifiers=MODIFIERS, pipe="fma", source=PTX)
 def hfma2(x: Any, m: Any, a: Any, b: Any, c: Any) -> Any:
+    refuse(m, "FTZ SAT")
     (a0, a1), (b0, b1), (c0, c1) = (halves(x, m, k, v) for k, v in enumerate((a, b, c)))
     return pack(x, m, odd_fma(x, a0, b0, c0), odd_fma(x, a1, b1, c1))
 
 
 @row("HMNMX2 VHMNMX", "i32 = h2 h2 P", modifiers=MODIFIERS + " NAN", source="PTX ISA 9.0 min, max")
 def hmnmx2(x: Any, m: Any, a: Any, b: Any, p: Any) -> Any:
+    refuse(m, "FTZ")
     (a0, a1), (b0, b1) = halves(x, m, 0, a), halves(x, m, 1, b)
     nan = "NAN" in m
     return pack(x, m, minmax(x, a0, b0, p, nan), minmax(x, a1, b1, p, nan))
@@ -126,21 +160,15 @@ def hset2(x: Any, m: Any, a: Any, b: Any, p: Any) -> Any:
     return low | high.shl(16)
 
 
-@row("MUFU.F16 MUFU.BF16 MUFU.BF16_V2", "i32 = raw", modifiers="TANH EX2 F16 BF16 V2", pipe="xu",
-     source="PTX ISA 9.0 tanh.approx, ex2.approx on halves; rounded once from fp64",
-     bound="1 ulp of the half")
+@row("MUFU.F16 MUFU.BF16 MUFU.BF16_V2", "i32 = h2", modifiers="TANH EX2 F16 BF16 V2", pipe="xu",
+     source="the tables of EX2 and TANH, recovered from an H200 (docs/mufu.md)")
 def mufu_half(x: Any, m: Any, raw: Any) -> Any:
-    kind = kind_of(m)
-    flags = m.sources[0]
-    v = x.half(raw, 1 if any(s.startswith("H1") for s in flags.suffixes) else 0, kind).fext()
+    """The fp32 result cut to a half."""
+    kind, flags = kind_of(m), m.sources[0]
+    v = x.half(raw, 1 if any(s.startswith("H1") for s in flags.suffixes) else 0, kind)
     v = x.fabs(v) if flags.abs else v
     v = -v if flags.neg else v
-    limit = v.gt(200.0).where(x.const(200.0, "f64"), v.lt(-200.0).where(x.const(-200.0, "f64"), v))
-    if "EX2" in m:
-        r = exp2_f64(x, limit)
-    else:
-        e = exp2_f64(x, x.fabs(limit) * (-2.0 / math.log(2.0)))
-        r = (x.const(1.0, "f64") - e) / (e + 1.0)
-        r = x.fabs(v).lt(1e-3).where(x.fabs(v), r)
-        r = (r.bits() | (v.bits() & (1 << 63))).cast("f64")
-    return x.to_half(v.isnan().where(v, r), kind).zext("i32")
+    r = (ex2 if "EX2" in m else tanh)(x, v).cast("f32")
+    if kind == "f16":
+        r = r.lt(65536.0).where(r, x.const(math.inf, "f32"))
+    return x.to_half(v.isnan().where(v, r).fext(), kind, "RZ").zext("i32")

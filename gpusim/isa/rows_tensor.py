@@ -16,7 +16,8 @@ or more becomes infinity.
 Signs on A and B apply to each element.  A uniform predicate, where there is one, says whether C takes part
 (true) or counts as zero.  Both, and the fp64 steps, are bit for bit what an H200 leaves in the opcode forms
 of validation/opcodes (4,096 threads a form, with infinities, NaN and overflow).  Not seen there: fp32 and
-fp16 results that are subnormal or zero, fp64 results that are zero without C, and integer sums that saturate.
+fp16 results that are subnormal or zero, fp64 results that are zero without C, integer sums below -2^31 (one
+above 2^31 - 1 was).
 
 Sources: PTX ISA 9.0, mma fragments; the form of the sum: Fasi et al., "Numerical behavior of NVIDIA tensor
 cores", PeerJ CS 2021; its parameters: measured.

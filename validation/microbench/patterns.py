@@ -169,9 +169,9 @@ def main(arguments_: list[str]) -> int:
         if not equal:
             total = count + tally[what, name, settled, True]
             print(f"{what:32} {name:44} {'settled' if settled else 'unsettled':10} {count} of {total} differ")
-    settled = sum(n for key, n in tally.items() if key[2])
+    ruled = sum(n for key, n in tally.items() if key[2])
     wrong = sum(n for key, n in tally.items() if key[2] and not key[3])
-    print(f"{settled - wrong:,} of {settled:,} pairs under settled rules are equal")
+    print(f"{ruled - wrong:,} of {ruled:,} pairs under settled rules are equal")
     return 1 if wrong else 0
 
 
