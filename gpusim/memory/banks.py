@@ -199,6 +199,9 @@ def shared_access(words, i, mask, kind, flags, width, word_shift, bank_bits, a, 
         return
     if _agree(words, i, mask, 1) or _agree(words, i, mask, 2):
         out[0], out[1] = _by_lane(a, mask, 2 * size, kind, shift, bits, count, table, stamp + 4)
+        if mask == _FULL and out[0] == out[1]:  # all groups merge and none conflicts: the usual broadcast
+            out[2], out[3] = out[0], (ideal + 1) // 2
+            return
     _source_page(words, i, mask, size, ideal, shift, bits, a, n, count, table, stamp + 8, out)
 
 
@@ -211,23 +214,23 @@ def _source_page(words, i, mask, size, ideal, shift, bits, a, n, count, table, s
     """
     pairs = 0
     merged = 0
-    saved = 0
     possible = False
     for first in range(0, LANES, 2 * size):
         part = mask & (((1 << (2 * size)) - 1) << first)
         if part == 0:
             continue
         pairs += 1
+        agree = _agree(words, i, part, 1) or _agree(words, i, part, 2)
+        if mask == _FULL and not agree:
+            continue
         lo = np.int64(popcount(np.uint64(mask & ((1 << first) - 1))))
         middle = lo + popcount(np.uint64(part & (((1 << size) - 1) << first)))
         hi = lo + popcount(np.uint64(part))
         if middle == lo or middle == hi or _degree(a, lo, hi, shift, bits, count, table, stamp + first) > 1:
             continue
         possible = True
-        if _agree(words, i, part, 1) or _agree(words, i, part, 2):
-            merged += 1
-            saved += 1  # two groups free of conflicts become one
-    out[2] -= saved
+        merged += agree
+    out[2] -= merged  # two groups free of conflicts become one
     if merged == pairs:
         out[3] = (ideal + 1) // 2
     if mask == _FULL:
