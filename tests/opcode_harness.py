@@ -235,14 +235,16 @@ class Opcode:
             after.predicate(k)[changed] = np.where(call.predicates[k], 0xFFFFFFFF, 0).astype(np.uint32)[
                 changed
             ]
-        guard = call.exec | ~state.active  # uniform destinations are whole, whatever is active
+        some = bool(call.exec.any())  # uniform destinations are whole, whatever is active
         for (token, o, words), value in zip(self.destinations, results, strict=False):
             if o is None or value is None or o.index in (RZ, PT if o.kind in ("P", "UP") else RZ):
                 continue
             pieces = value if isinstance(value, list) else [value.astype(np.uint64)]
             if len(pieces) < words:
                 pieces = [pieces[0] >> np.uint64(32 * k) for k in range(words)]
-            lanes = (np.full(32, guard.all()) if o.kind in ("UR", "UP") else call.exec)
+            lanes = call.exec if token == "P" or call.written is None else call.written
+            if o.kind in ("UR", "UP", "B"):
+                lanes = some & (state.active if o.kind == "B" else np.ones(32, bool))
             for k, piece in enumerate(pieces):
                 bits = (piece.astype(np.uint64) & np.uint64(0xFFFFFFFF)).astype(np.uint32)
                 if token == "P":
@@ -251,7 +253,7 @@ class Opcode:
         if "CLEAR" in self.instruction.modifiers:
             source = self.sources[0][1]
             assert source is not None
-            row_of(after, source, 0)[call.exec] = 0
+            row_of(after, source, 0)[some & state.active] = 0
         return after
 
 
@@ -404,13 +406,15 @@ def specials(opcode: Opcode, token: str, words: int) -> list[int]:
     """Values worth trying for a source."""
     modifiers = opcode.instruction.modifiers
     name = opcode.row.name
-    if token == "f64":
+    if token == "f64" and not name.startswith("I2F"):
         return F64_SPECIAL
     if token in ("i64", "raw64") or words == 2:
         return I64_SPECIAL
     if "64H" in name:
         return [v >> 32 for v in F64_SPECIAL] + [0x7FD00000, 0x7FE00000, 0x00200000]
     if token == "h2" or (token == "raw" and name.startswith(FLOAT_RAW)):
+        if name.startswith(("F2I", "FRND", "F2F")) and not {"F16", "BF16"} & set(modifiers):
+            return F32_SPECIAL
         if any(w.startswith("BF16") for w in modifiers) and "F32" not in modifiers:
             return [v | u << 16 for v in BF16_SPECIAL for u in BF16_SPECIAL[:: 1 + v % 3]]
         if token == "h2" or (any(w.startswith("F16") for w in modifiers) and "F32" not in modifiers):

@@ -80,7 +80,7 @@ FORMS: list[str] = [
     "LDC.U8 R8, c[0x3][R2]",
     "LDC.S16 R8, c[0x3][R2]",
     "LDC.128 R8, c[0x3][R2]",
-    *(f"QSPC.E.{w} P0, RZ, [R2]" for w in "SGL"),
+    *(f"QSPC.E.{w} P0, RZ, [R2]" for w in "SDGL"),
     *(f"ATOMG.E.{w}.STRONG.GPU PT, R8, [R2.64], R10" for w in INTEGER + WIDE),
     "ATOMG.E.ADD.STRONG.GPU P0, RZ, desc[UR4][R2.64+0x8], R10",
     "ATOMG.E.CAS.STRONG.GPU PT, R8, [R2], R10, R11",
@@ -95,6 +95,15 @@ FORMS: list[str] = [
         for o in (f"ATOMG.E.ADD.{t}.STRONG.GPU PT, R8, desc[UR4]", f"REDG.E.ADD.{t}.STRONG.GPU desc[UR4]")
     ),
     *(f"REDG.E.ADD.{t}.STRONG.GPU desc[UR4][R2.64], R10" for t in ("F32x2.FTZ.RN", "F16x4.RN", "BF16x4.RN")),
+    "ATOMG.E.CAS.128.STRONG.GPU P3, R8, [R2], R12, R16",
+    "ATOMG.E.EXCH.128.STRONG.GPU PT, R8, [R2.64], R12",
+    *(
+        f"{o}[R4.64], R12"
+        for t in ("MIN.F16x2.RN", "MAX.BF16x2.RN", "MAX.F16x8.RN", "MIN.BF16x4.RN")
+        for o in (f"ATOM.E.{t}.STRONG.GPU P1, R8, desc[UR4]", f"REDG.E.{t}.STRONG.GPU desc[UR4]")
+    ),
+    "ATOM.E.ADD.F64.RN.STRONG.GPU P0, R8, [R2.64], R10",
+    "ATOM.E.ADD.F32x4.FTZ.RN.STRONG.GPU P0, R8, [R2.64], R12",
     "ATOM.E.ADD.BF16x2.RN.STRONG.GPU P0, RZ, [R2.64], R10",
     "ATOM.E.ADD.F16x2.RN.STRONG.GPU P0, RZ, [R2.64], R10",
     "ATOM.E.ADD.STRONG.GPU P0, R8, [R2.64], R10",
@@ -103,7 +112,8 @@ FORMS: list[str] = [
     "ATOMS.ADD RZ, [RZ], R10",
     "ATOMS.ADD RZ, [UR6], R10",
     "ATOMS.INC RZ, [0x14], R10",
-    "ATOMS.ADD.64 R8, [R2], R10",
+    "ATOMS.EXCH.128 R8, [R2], R12",
+    "ATOMS.POPC.INC.32 R8, [R2+URZ]",
     "ATOMS.CAS R8, [R2], R10, R11",
     "ATOMS.CAS.64 R8, [R2], R10, R12",
     "ATOMS.CAST.SPIN R10, [R2], R8, R10",
@@ -145,6 +155,8 @@ def width(opcode: Opcode) -> int:
     modifiers = opcode.instruction.modifiers
     if vector := VECTORS.keys() & set(modifiers):
         return 4 * VECTORS[vector.pop()]
+    if atomic(opcode) and "128" in modifiers:
+        return 16
     return (
         8
         if atomic(opcode) and {"S64", "F64", "64"} & set(modifiers)
@@ -202,7 +214,8 @@ def fill(opcode: Opcode, state: State, random: np.random.Generator) -> None:
     modifiers = set(opcode.instruction.modifiers)
     halves = [v | u << 16 for v in F16_SPECIAL for u in F16_SPECIAL]
     table = (F64_SPECIAL if "F64" in modifiers else F32_SPECIAL if modifiers & {"F32", "F32x2", "F32x4"}
-             else halves if modifiers & {"F16x2", "BF16x2", "F16x4", "F16x8", "BF16x4", "BF16x8"} else [0, 1, 2] if modifiers & {"CAS", "CAST"}
+             else halves if modifiers & {"F16x2", "BF16x2", "F16x4", "F16x8", "BF16x4", "BF16x8"}
+             else [0, 1, 2] if modifiers & {"CAS", "CAST"}
              else I64_SPECIAL if width(opcode) == 8 else I32_SPECIAL)
     kind = np.uint64 if width(opcode) == 8 else np.uint32
 

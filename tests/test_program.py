@@ -217,6 +217,9 @@ def test_saving_predicates_in_a_register(modules: dict[str, program.Module]) -> 
     assert all(re.fullmatch(r"P2R R\d+, PR, RZ, 0x1", i.text) for i in saves)
     guarded = {"predicate": "@!P1", "opcode": "P2R", "operands": "R26,@!P1,RZ,0x1"}
     assert disassembler._fields(guarded) == ("P2R", "R26,PR,RZ,0x1", "@!P1")
+    # and it leaves the PR of an R2P behind that out
+    restored = {"predicate": "@P1", "opcode": "R2P", "operands": "R26,0x1"}
+    assert disassembler._fields(restored) == ("R2P", "PR,R26,0x1", "@P1")
 
 
 # --- Names ---------------------------------------------------------------------------------------

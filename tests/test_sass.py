@@ -37,3 +37,13 @@ def test_floating_immediates_come_from_the_encoding() -> None:
     third = 0x3EAAAAAB  # 1/3 in fp32; printed rounded
     i = parse_instruction(0, "FMUL", "R0,R1,0.3333333", None, third << 32)
     assert i.operands[2].value == third and i.operands[2].is_float
+
+
+def test_a_single_printed_carry_may_be_the_second() -> None:
+    """Both encodings print ``IADD3.X R24, P3, ...``; the places of the carries are bits 81-83 and 84-86."""
+    operands = "R24,P3,R8,R12,R16,P0,!P4"
+    first = parse_instruction(0, "IADD3.X", operands, None, 3 << 81 | 7 << 84)
+    second = parse_instruction(0, "IADD3.X", operands, None, 7 << 81 | 3 << 84)
+    assert [(o.kind, o.index) for o in first.operands[1:3]] == [("P", 3), ("R", 8)]
+    assert [(o.kind, o.index) for o in second.operands[1:4]] == [("P", 7), ("P", 3), ("R", 8)]
+    assert first.text == second.text

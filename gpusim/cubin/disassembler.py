@@ -23,7 +23,7 @@ Listing = dict[str, list[tuple[str, str, str | None]]]
 
 def disassemble(cubin: bytes, sha256: str, where: str) -> Listing:
     """What ``nvdisasm -json`` prints, without its frame."""
-    place, entry = _nvdisasm("json 3", sha256)
+    place, entry = _nvdisasm("json 4", sha256)
     if (payload := cache.get("sass", entry)) is not None:
         return dict(json.loads(payload))
     text = _run(place, ["-json", "-c"], cubin, where)
@@ -50,9 +50,12 @@ def _fields(row: dict[str, Any]) -> tuple[str, str, str | None]:
 
     nvdisasm 13.5 takes the operand PR of ``P2R R26, PR, RZ, 0x1`` for the predicate: it prints
     ``"predicate":"PR", "operands":"R26,RZ,0x1"``, and for ``@P0 P2R R26, PR, RZ, 0x1`` two predicates,
-    ``@P0`` and ``PR``, and ``"operands":"R26,@P0,RZ,0x1"``.  Both are put right here.
+    ``@P0`` and ``PR``, and ``"operands":"R26,@P0,RZ,0x1"``.  Behind any P2R it also leaves out the PR of
+    ``R2P PR, R8, 0x3``.  All are put right here.
     """
     opcode, operands, guard = row["opcode"], row.get("operands", ""), row.get("predicate")
+    if opcode.split(".")[0] == "R2P" and not operands.startswith("PR"):
+        operands = f"PR,{operands}"
     if opcode.split(".")[0] == "P2R" and ",PR" not in operands:
         first, *rest = operands.split(",")
         operands = ",".join([first, "PR", *(o for o in rest if not o.startswith("@"))])

@@ -136,9 +136,9 @@ def open_barriers(slots, s, q):
         opened = True
         result = votes
         if reduction == 1:
-            result = 1 if votes > 0 else 0
+            result = ALL if votes > 0 else 0
         elif reduction == 2:
-            result = 1 if votes == voters else 0
+            result = ALL if votes == voters else 0
         for k in range(q[Q_WARPS]):
             w = slots[s, SLOT_WARPS] + k * q[Q_WARP_BYTES]
             mask, request = waiting_at(w, barrier)

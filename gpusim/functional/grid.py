@@ -224,7 +224,7 @@ class Execution:
         first = int(slot[C.SLOT_WARPS])
         warp = (warp_base - first) // self.warp_bytes
         pc = self._header(worker, warp_base, L.W_PC)
-        instruction = kernel.instructions[pc]
+        instruction = kernel.instructions[min(pc, len(kernel.instructions) - 1)]  # R_END: the last one
         line = f"{instruction.file}:{instruction.line}, " if instruction.line else ""
         sass = f"pc 0x{instruction.pc:04x} '{instruction.text}'"
         where = f"{kernel.display_name}, {line}{sass}, {place}, warp {warp}"
@@ -237,6 +237,9 @@ class Execution:
             )
         if status == L.R_BAD_TARGET:
             return ExecutionError("an indirect branch or call leaves the code", where=where)
+        if status == L.R_END:
+            return ExecutionError("execution runs past the last instruction of the kernel", where=where,
+                                  hint="the code must end with EXIT or a branch")
         if status == L.R_TRAP:
             return ExecutionError("the kernel stopped itself (trap or failed assert)", where=where)
         return self._fault(context, where)

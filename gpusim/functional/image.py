@@ -134,6 +134,10 @@ class Builder:
 
     def _constant(self, o: Operand, token: str, words: int, instruction: Instruction) -> int:
         if o.kind == "const":
+            if o.value % (4 * words):
+                raise UnsupportedError(f"a constant of {4 * words} bytes at the misaligned offset "
+                                       f"0x{o.value:x} is not supported", where=where(instruction),
+                                       hint="the hardware ends the kernel with a misaligned address")
             return self._pooled(tuple(("c", o.bank, o.value + 4 * k) for k in range(words)))
         encoded = (instruction.encoding >> 32) & 0xFFFFFFFF
         if token == "f64":

@@ -215,12 +215,13 @@ class Handler:
         if row.control:
             x.b.ret(result)
         else:
-            self.store(result, holds)
+            self.store(result, active, holds)
             x.return_(L.OK)
         return str(self.module)
 
-    def store(self, result: object, guard: V) -> None:
-        x = self.x
+    def store(self, result: object, active: V, guard: V) -> None:
+        x, o_guard = self.x, self.plan.bound.instruction.guard
+        some = x.i1_splat(x.b.icmp_unsigned("!=", x.ballot(x.exec), x.zero32))
         values = result if isinstance(result, tuple) else (result,)
         index = 0
         for (_, o), value in zip(self.plan.bound.destinations, values, strict=False):
@@ -239,8 +240,11 @@ class Handler:
                     flat.append(v.sext("i32"))
                 else:
                     flat.append(v.bits())
-            # a uniform register is one value for the whole warp, whichever lanes are active
-            mask = guard if _uniform(o) else x.exec
+            mask = x.exec
+            if _uniform(o):  # one value for the whole warp, whichever lanes are active, if any executes
+                mask = guard if o_guard is None or _uniform(o_guard) else some
+            elif o.kind == "B":  # one value for the group
+                mask = active & some
             for k, v in enumerate(flat):
                 x.store_row(x.b.add(address, x.i64c(L.ROW * k)), v, mask)
 

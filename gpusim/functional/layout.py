@@ -132,6 +132,7 @@ R_DEADLOCK = 4
 R_BAD_TARGET = 5
 R_TRAP = 6
 R_QUANTUM = 7
+R_END = 8
 
 
 def row(index: int) -> int:

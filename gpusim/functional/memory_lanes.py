@@ -304,6 +304,27 @@ class MemoryLanes(Lanes):
         self.loop_lanes(self.ballot(mask), body)
         return V(self, self.b.load(out, typ=vec(kind), align=64), kind)
 
+    def exchange_words(self, host: V, mask: V, new: list[V], wanted: list[V] | None) -> list[V]:
+        """Lane by lane, ascending: swap the words at ``host`` (if they equal ``wanted``). Returns the old."""
+        b = self.b
+        where, data = self.spill(host), [self.spill(v) for v in new]
+        compared = [self.spill(v) for v in wanted or ()]
+        out = [self.spill(self.const(0, "i32")) for _ in new]
+
+        def body(lane: ir.Value) -> None:
+            at = self.lane_of(where, lane, I64)
+            places = [self.ptr(b.add(at, self.i64c(4 * k))) for k in range(len(new))]
+            old = [b.load(p, typ=I32) for p in places]
+            swap: ir.Value = ir.Constant(I1, 1)
+            for was, slot in zip(old, compared, strict=False):
+                swap = b.and_(swap, b.icmp_unsigned("==", was, self.lane_of(slot, lane, I32)))
+            for p, was, slot, kept in zip(places, old, data, out, strict=True):
+                b.store(b.select(swap, self.lane_of(slot, lane, I32), was), p)
+                b.store(was, b.gep(kept, [lane], source_etype=I32))
+
+        self.loop_lanes(self.ballot(mask), body)
+        return [V(self, b.load(slot, typ=vec("i32"), align=64), "i32") for slot in out]
+
     def reduce_integer(self, op: str, host: V, mask: V, value: V) -> None:
         """Integer reductions in global memory: hardware atomics, so CTAs may run at once."""
         t = I64 if value.kind == "i64" else I32

@@ -298,6 +298,9 @@ def run_warp(w, ops, n_ops, counts, quantum, context):
     issued = 0
     status = L.R_QUANTUM
     while issued < quantum:
+        if pc >= n_ops:
+            status = L.R_END
+            break
         op = ops + pc * OP_BYTES
         kind = load32(op + KIND)
         result = call_handler(load64(op + HANDLER), w, op)

@@ -138,8 +138,15 @@ class WarpLanes(MemoryLanes):
         return self.load_row(self._predicate_row(index, uniform)).ne(0)
 
     def clear_source(self, position: int) -> None:
-        """Zero the register a source was read from, in the lanes that take effect."""
-        self.store_row(self.operand_address(self.sources[position]), self.const(0, "i32"), self.exec)
+        """Zero the barrier register a source was read from, for the whole group if any lane takes effect."""
+        some = self.b.icmp_unsigned("!=", self.ballot(self.exec), self.zero32)
+        lanes = self.from_ballot(self.b.select(some, self.active_mask(), self.zero32))
+        self.store_row(self.operand_address(self.sources[position]), self.const(0, "i32"), lanes)
+
+    def decline(self, lanes: V) -> None:
+        """These lanes write nothing but false to the first destination, a predicate."""
+        self.store_row(self.operand_address(0), self.const(0, "i32"), lanes)
+        self.exec = self.exec & ~lanes
 
     # --- CTA barriers
     def set_barrier_request(self, request: ir.Value) -> None:
@@ -257,17 +264,47 @@ class WarpLanes(MemoryLanes):
 
     # --- scalar arithmetic of atomics
     def scalar_float_add(self, old: ir.Value, value: ir.Value, ftz: bool) -> ir.Value:
+        """FTZ: denormal operands count as zero too. A NaN operand is the fp64 result as it is, the value's
+        before the old one's (measured on an H200 with one NaN).
+        """
         b = self.b
-        total = b.fadd(old, value)
-        if old.type == F64:
-            nan, integer = ir.Constant(I64, 0xFFF8000000000000), I64
-        else:
-            nan, integer = ir.Constant(I32, 0x7FFFFFFF), I32
-        bits = b.bitcast(total, integer)
-        if ftz and old.type == F32:
+
+        def flushed(v: ir.Value) -> ir.Value:
+            bits = b.bitcast(v, I32)
             small = b.icmp_unsigned("==", b.and_(bits, ir.Constant(I32, 0x7F800000)), self.zero32)
-            bits = b.select(small, b.and_(bits, ir.Constant(I32, 0x80000000)), bits)
-        return b.bitcast(b.select(b.fcmp_unordered("uno", total, total), nan, bits), old.type)
+            return b.bitcast(b.select(small, b.and_(bits, ir.Constant(I32, 0x80000000)), bits), F32)
+
+        def isnan(v: ir.Value) -> ir.Value:
+            return b.fcmp_unordered("uno", v, v)
+
+        ftz = ftz and old.type == F32
+        total = b.fadd(flushed(old), flushed(value)) if ftz else b.fadd(old, value)
+        total = flushed(total) if ftz else total
+        if old.type == F32:
+            return b.bitcast(b.select(isnan(total), ir.Constant(I32, 0x7FFFFFFF), b.bitcast(total, I32)), F32)
+        default = b.bitcast(ir.Constant(I64, 0xFFF8000000000000), F64)
+        nan = b.select(isnan(value), value, b.select(isnan(old), old, default))
+        return b.select(isnan(total), nan, total)
+
+    def scalar_half2_best(self, old: ir.Value, value: ir.Value, kind: str, largest: bool) -> ir.Value:
+        """Packed minimum or maximum on one word: -0 is below +0, a NaN gives way, two are 0x7fff."""
+        b, out = self.b, self.zero32
+
+        def c(n: int) -> ir.Constant:
+            return ir.Constant(I32, n)
+
+        for shift in (0, 16):
+            x, y = (b.and_(b.lshr(v, c(shift)), c(0xFFFF)) for v in (old, value))
+            keys, nans = [], []
+            for v in (x, y):  # keys that are ordered as the numbers are
+                negative = b.icmp_unsigned(">", v, c(0x7FFF))
+                keys.append(b.xor(v, b.select(negative, c(0xFFFF), c(0x8000))))
+                infinity = c(0x7F80 if kind == "bf16" else 0x7C00)
+                nans.append(b.icmp_unsigned(">", b.and_(v, c(0x7FFF)), infinity))
+            best = b.select(b.icmp_unsigned(">" if largest else "<", keys[0], keys[1]), x, y)
+            best = b.select(nans[0], b.select(nans[1], c(0x7FFF), y), b.select(nans[1], x, best))
+            out = b.or_(out, b.shl(best, c(shift)))
+        return out
 
     def scalar_half2_add(self, old: ir.Value, value: ir.Value, kind: str) -> ir.Value:
         """Packed add on one word, through the 32-lane rounding (rare: packed half atomics)."""

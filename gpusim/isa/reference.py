@@ -34,8 +34,8 @@ class Call:
     exec: lanes that take effect (active and guard true); active: lanes of the current group; flags: one
     entry a source; predicates, uniform_predicates: bool[7][32]; memory: bytes of "global", "shared", "const"
     and (a row a lane) "local"; windows: base and size of the spaces in generic addresses; special: rows by
-    register name; state: the barrier result. References of storing rows change ``memory`` in place, R2P
-    ``predicates``.
+    register name; state: the barrier result; written: lanes whose registers (not predicates) change, if not
+    all that take effect. References of storing rows change ``memory`` in place, R2P ``predicates``.
     """
 
     name: str
@@ -49,6 +49,7 @@ class Call:
     windows: dict[str, tuple[int, int]] = field(default_factory=dict)
     special: dict[str, np.ndarray] = field(default_factory=dict)
     state: dict[str, int] = field(default_factory=dict)
+    written: np.ndarray | None = None
 
     def __contains__(self, word: str) -> bool:
         return word in self.words
@@ -74,7 +75,7 @@ def reference(names: str) -> Callable[[Reference], Reference]:
     return add
 
 
-def _applied(value: int, bits: int, f: SourceFlags, kind: str) -> int:
+def applied(value: int, bits: int, f: SourceFlags, kind: str) -> int:
     """An integer or floating-point source with its modifiers."""
     mask, sign = (1 << bits) - 1, 1 << (bits - 1)
     if kind == "float":
@@ -98,7 +99,7 @@ def _column(source: Any, f: SourceFlags, kind: str) -> list[Any]:
     values = [int(v) for v in source]
     if kind == "raw":
         return values
-    return [_applied(v, 8 * source.dtype.itemsize, f, kind) for v in values]
+    return [applied(v, 8 * source.dtype.itemsize, f, kind) for v in values]
 
 
 def columns(call: Call, sources: tuple[Any, ...], kind: str) -> list[list[Any]]:

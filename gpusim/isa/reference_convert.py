@@ -8,7 +8,6 @@ Sources: PTX ISA 9.0 (cvt, half-precision instructions, the .approx functions), 
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import Any
 
@@ -18,8 +17,6 @@ from gpusim.isa.reference_float import (
     F16,
     F32,
     F64,
-    NAN,
-    ZERO,
     Format,
     Real,
     add,
@@ -33,6 +30,7 @@ from gpusim.isa.reference_float import (
     mode_of,
     multiply,
     read,
+    read64,
     smaller,
     to_integer,
     write,
@@ -46,9 +44,14 @@ def _half_index(call: Call, k: int) -> int:
     return 1 if any(s.startswith("H1") for s in call.flags[k].suffixes) else 0
 
 
+def _format(call: Call) -> Format:
+    """Of a narrow source, or of the result of I2F."""
+    return BF16 if "BF16" in call else F16 if "F16" in call else F32
+
+
 def _narrow_source(call: Call, k: int, bits: int) -> Real:
     """fp16 or bf16 (half by suffix) or fp32, with -, || and FTZ."""
-    f = BF16 if "BF16" in call else F16 if "F16" in call else F32
+    f = _format(call)
     if f is not F32:
         bits = bits >> 16 if _half_index(call, k) else bits & 0xFFFF
     if call.flags[k].abs:
@@ -60,37 +63,37 @@ def _narrow_source(call: Call, k: int, bits: int) -> Real:
     return decode(f, bits)
 
 
-def _integer(call: Call, r: Real, default: str, nan: int) -> int:
-    """cvt to an integer: rounded, saturated; what NaN becomes is given."""
+def _integer(call: Call, r: Real, f: Format, default: str) -> int:
+    """cvt of a value of format f to an integer: FTZ, rounded, saturated; NaN is its top bit, 0 with NTZ."""
     kind = call.first("U8", "S8", "U16", "S16", "U32", "U64", "S64", "S32", default=default)
     low, high = limits(kind)
     if r.nan:
-        return nan
+        return 0 if "NTZ" in call else 1 << (int(kind[1:]) - 1)
     if not r.finite:
         return low if r.negative else high
+    if "FTZ" in call and abs(r.value) < least_normal(f):
+        return 0
     return clamp(to_integer(r.value, INTEGRAL.get(call.first(*INTEGRAL), "RN")), low, high)
 
 
 @lanewise("F2I", "raw")
 def f2i(call: Call, a: int) -> Any:
-    """PTX cvt: NaN is 0 where neither type has 64 bits."""
-    return _integer(call, _narrow_source(call, 0, a), "S32", 0) & M32
+    return _integer(call, _narrow_source(call, 0, a), _format(call), "S32") & M32
 
 
 @lanewise("F2I.S64 F2I.U64", "raw")
 def f2i_64(call: Call, a: int) -> Any:
-    """PTX cvt: NaN is the integer with only its top bit where a type has 64 bits."""
-    return _integer(call, _narrow_source(call, 0, a), "S64", 1 << 63)
+    return _integer(call, _narrow_source(call, 0, a), _format(call), "S64")
 
 
 @lanewise("F2I.F64", "float")
 def f2i_f64(call: Call, a: int) -> Any:
-    return _integer(call, decode(F64, a), "S32", 1 << 31) & M32
+    return _integer(call, decode(F64, a), F64, "S32") & M32
 
 
 @lanewise("F2I.S64.F64 F2I.U64.F64", "float")
 def f2i_64_f64(call: Call, a: int) -> Any:
-    return _integer(call, decode(F64, a), "S64", 1 << 63)
+    return _integer(call, decode(F64, a), F64, "S64")
 
 
 def _from_integer(call: Call, k: int, a: int, bits: int) -> Real:
@@ -103,8 +106,7 @@ def _from_integer(call: Call, k: int, a: int, bits: int) -> Real:
 
 @lanewise("I2F I2FP", "raw")
 def i2f(call: Call, a: int) -> Any:
-    f = BF16 if "BF16" in call else F16 if "F16" in call else F32
-    return encode(f, _from_integer(call, 0, a, 32), mode_of(call))
+    return encode(_format(call), _from_integer(call, 0, a, 32), mode_of(call))
 
 
 @lanewise("I2F.S64 I2F.U64", "int")
@@ -134,13 +136,25 @@ def frnd(call: Call, a: int) -> Any:
     return encode(f, _integral(call, _narrow_source(call, 0, a)))
 
 
-@lanewise("FRND.F64", "float")
+@lanewise("FRND.F64", "raw")
 def frnd_f64(call: Call, a: int) -> Any:
-    return write64(_integral(call, decode(F64, a)), "RN", a)
+    return write64(_integral(call, *read64(call, a)), "RN", a)
+
+
+def least_normal(f: Format) -> Fraction:
+    return Fraction(2) ** (1 - f.bias)
+
+
+def _signs(call: Call, f: Format, bits: int) -> int:
+    """Source 0 with its - and |x|."""
+    bits = bits & ~f.sign if call.flags[0].abs else bits
+    return bits ^ f.sign if call.flags[0].neg else bits
 
 
 def carried_nan(source: Format, target: Format, bits: int) -> int:
-    """Conversions from and to fp64 keep a NaN's sign and leading payload (measured); 0 for numbers."""
+    """From and to fp64 a NaN keeps its sign, whatever - and |x| say, and leading payload (measured, H200);
+    0 for numbers.
+    """
     if not decode(source, bits).nan:
         return 0
     payload = bits & ((1 << source.fraction) - 1)
@@ -149,31 +163,36 @@ def carried_nan(source: Format, target: Format, bits: int) -> int:
     return (target.sign if bits & source.sign else 0) | target.infinity | 1 << (target.fraction - 1) | payload
 
 
-@lanewise("F2F.F64.F32", "float")
+@lanewise("F2F.F64.F32", "raw")
 def f2f_f64_f32(call: Call, a: int) -> Any:
-    return carried_nan(F32, F64, a) or encode(F64, read(call, F32, a)[0])
+    return carried_nan(F32, F64, a) or encode(F64, read(call, F32, _signs(call, F32, a))[0])
 
 
-@lanewise("F2F.F32.F64", "float")
+@lanewise("F2F.F32.F64", "raw")
 def f2f_f32_f64(call: Call, a: int) -> Any:
     nan = 0 if "SAT" in call else carried_nan(F64, F32, a)
-    return nan or write(call, F32, decode(F64, a), mode_of(call))
+    return nan or write(call, F32, decode(F64, _signs(call, F64, a)), mode_of(call))
 
 
 @lanewise("F2F.F16.F32 F2F.BF16.F32", "float")
 def f2f_half(call: Call, a: int) -> Any:
-    return encode(BF16 if "BF16" in call else F16, read(call, F32, a)[0], mode_of(call))
+    """FTZ of an fp16 result goes by the exact value (measured on an H200)."""
+    r, f = read(call, F32, a)[0], _format(call)
+    if ftz(call) and f is F16 and r.finite and abs(r.value) < least_normal(F16):
+        r = finite(0, r.negative)
+    return encode(f, r, mode_of(call))
 
 
-@lanewise("F2F.F16.F64 F2F.BF16.F64", "float")
+@lanewise("F2F.F16.F64 F2F.BF16.F64", "raw")
 def f2f_half_f64(call: Call, a: int) -> Any:
-    f = BF16 if "BF16" in call else F16
-    return carried_nan(F64, f, a) or encode(f, decode(F64, a), mode_of(call))
+    f = _format(call)
+    return carried_nan(F64, f, a) or encode(f, decode(F64, _signs(call, F64, a)), mode_of(call))
 
 
 @lanewise("F2F.F64.F16", "raw")
 def f2f_f64_half(call: Call, a: int) -> Any:
-    return encode(F64, _narrow_source(call, 0, a))
+    half = a >> 16 if _half_index(call, 0) else a & 0xFFFF
+    return carried_nan(F16, F64, half) or encode(F64, _narrow_source(call, 0, a))
 
 
 @lanewise("F2FP", "float")
@@ -190,36 +209,9 @@ def f2fp(call: Call, a: int, b: int, c: int | None) -> Any:
 
 @lanewise("F2IP", "float")
 def f2ip(call: Call, a: int, b: int, c: int) -> Any:
-    low, high = (_integer(call, decode(F32, v), "S8", 0) & 255 for v in (b, a))
-    return (c & 0xFFFF) << 16 | high << 8 | low
-
-
-# --- the multi-function unit on halves: the nearest value, for the test to compare within the row's bound
-
-
-def _double(value: float) -> Real:
-    if math.isnan(value):
-        return NAN
-    negative = math.copysign(1.0, value) < 0
-    return Real("inf", negative, ZERO) if math.isinf(value) else finite(Fraction(value), negative)
-
-
-def _float(r: Real) -> float:
-    if r.nan:
-        return math.nan
-    if not r.finite:
-        return -math.inf if r.negative else math.inf
-    return -0.0 if r.zero and r.negative else float(r.value)
-
-
-def special_function(word: str, r: Real) -> float:
-    """EX2 and TANH as IEEE functions."""
-    x = _float(r)
-    if r.nan:
-        return math.nan
-    if word == "EX2":
-        return math.inf if x > 1000 else 0.0 if x < -1000 else 2.0**x
-    return math.tanh(x)
+    """cvt.pack: under the half of c its suffix names."""
+    low, high = (_integer(call, decode(F32, v), F32, "S8") & 255 for v in (b, a))
+    return (c >> 16 if _half_index(call, 2) else c & 0xFFFF) << 16 | high << 8 | low
 
 
 # --- packed halves
@@ -234,14 +226,13 @@ def _halves(call: Call, k: int, word: int) -> list[Real]:
     f, flags = _half_format(call), call.flags[k]
     swizzle = next((s for s in flags.suffixes if s[0] == "H"), "H1_H0")
     picks = [int(swizzle[-1]), int(swizzle[1])]
-    if "F32" in flags.suffixes:
-        f, values = F32, [word, word]
-    else:
-        values = [word >> (16 * p) & 0xFFFF for p in picks]
-        if "FTZ" in call and f is F16:
-            values = [flushed(f, v) for v in values]
+    values = [word >> (16 * p) & 0xFFFF for p in picks]
+    if "FTZ" in call and f is F16:
+        values = [flushed(f, v) for v in values]
     if flags.abs:
         values = [v & ~f.sign for v in values]
+    if "N" in swizzle:  # H0_NH1: the low one is the high half negated
+        values[0] ^= f.sign
     return [decode(f, v ^ f.sign if flags.neg else v) for v in values]
 
 
@@ -254,8 +245,9 @@ def _half_result(call: Call, r: Real) -> int:
             r = finite(1)
     if "RELU" in call and not r.nan and (r.negative or r.zero):
         r = finite(0)
-    bits = encode(f, r)
-    return flushed(f, bits) if "FTZ" in call and f is F16 else bits
+    if "FTZ" in call and f is F16 and r.finite and abs(r.value) < least_normal(f):
+        r = finite(0, r.negative)  # by the exact value, not by what it is rounded to (measured on an H200)
+    return encode(f, r)
 
 
 def _packed(call: Call, low: Real, high: Real) -> int:
@@ -303,13 +295,3 @@ def hset2(call: Call, a: int, b: int, p: bool) -> Any:
     low, high = (true if combine(call, compares(call, x, y), p) else 0
                  for x, y in zip(_halves(call, 0, a), _halves(call, 1, b), strict=True))
     return high << 16 | low
-
-
-@lanewise("MUFU.F16 MUFU.BF16 MUFU.BF16_V2", "raw")
-def mufu_half(call: Call, a: int) -> Any:
-    f = _half_format(call)
-    flags = call.flags[0]
-    bits = a >> 16 if _half_index(call, 0) else a & 0xFFFF
-    bits = bits & ~f.sign if flags.abs else bits
-    bits = bits ^ f.sign if flags.neg else bits
-    return encode(f, _double(special_function("EX2" if "EX2" in call else "TANH", decode(f, bits))))

@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from gpusim.isa.reference import M32, Call, combine, lanewise
+from gpusim.isa.reference import M32, Call, applied, combine, lanewise
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ def write(call: Call, f: Format, r: Real, mode: str = "RN") -> int:
 
 
 def write_product(call: Call, r: Real, mode: str) -> int:
-    """FTZ looks at the exact value, before rounding (measured on an H200)."""
+    """FTZ looks at the exact value, before rounding."""
     if ftz(call) and r.finite and abs(r.value) < Fraction(1, 1 << 126):
         return 0 if "SAT" in call else F32.sign * r.negative
     return write(call, F32, r, mode)
@@ -219,7 +219,7 @@ def ffma(call: Call, a: int, b: int, c: int) -> Any:
 
 
 def write64(r: Real, mode: str, *operands: int) -> int:
-    """fp64 bits; the first NaN of ``operands``, as registers hold them, goes through, made quiet (measured)."""
+    """fp64 bits; the first NaN of ``operands`` (as registers hold them) goes through, made quiet."""
     for bits in operands:
         if decode(F64, bits).nan:
             return bits | 1 << 51

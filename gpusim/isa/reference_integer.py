@@ -9,7 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from gpusim.isa.reference import M32, M64, Call, clamp, combine, lanewise, limits, reference, signed
+from gpusim.isa.reference import (
+    LANES,
+    M32,
+    M64,
+    Call,
+    clamp,
+    columns,
+    combine,
+    lanewise,
+    limits,
+    reference,
+    signed,
+)
 
 
 def _sum(call: Call, terms: list[tuple[int, int]], carries: tuple[Any, ...]) -> tuple[int, bool, bool]:
@@ -48,17 +60,28 @@ def imad(call: Call, a: int, b: int, c: int, p: bool | None) -> Any:
 
 
 def _wide(call: Call, a: int, b: int, c: int, p: bool | None) -> tuple[int, bool]:
+    """A negated c adds 2^64 - c, with X (or ~) its complement."""
+    a, b = _factor(call, 0, a), _factor(call, 1, b)
     product = a * b if "U32" in call else signed(a) * signed(b)
+    if call.flags[2].not_ or (call.flags[2].neg and "X" in call):
+        c = M64 - c
+    elif call.flags[2].neg:
+        c = (1 << 64) - c
     total = (product & M64) + c + (1 if p and "X" in call else 0)
     return total & M64, total > M64
 
 
-@lanewise("IMAD.WIDE UIMAD.WIDE", "int")
+def _factor(call: Call, k: int, v: int) -> int:
+    v = -v if call.flags[k].neg else v
+    return (~v if call.flags[k].not_ else v) & M32
+
+
+@lanewise("IMAD.WIDE UIMAD.WIDE", "raw")
 def imad_wide(call: Call, a: int, b: int, c: int, p: bool | None) -> Any:
     return _wide(call, a, b, c, p)
 
 
-@lanewise("IMAD.HI UIMAD.HI", "int")
+@lanewise("IMAD.HI UIMAD.HI", "raw")
 def imad_hi(call: Call, a: int, b: int, c: int, p: bool | None) -> Any:
     total, carry = _wide(call, a, b, c, p)
     return total >> 32, carry
@@ -70,20 +93,9 @@ def lea(call: Call, a: int, b: int, *rest: Any) -> Any:
     c, shift, p = rest if len(rest) == 3 else (0, *rest)
     if "SX32" in call:
         c = M32 if signed(a) < 0 else 0
-    value = c << 32 | a
-    if call.flags[0].neg and "X" not in call:
-        value = -value
-    elif call.flags[0].neg or call.flags[0].not_:
-        value = -value - 1
-    moved = (value * 2**shift) % 2**64
+    moved = ((c << 32 | a) * 2**shift) % 2**64
     part = moved // 2**32 if "HI" in call else moved % 2**32
-    other = b
-    if call.flags[1].not_ or (call.flags[1].neg and "X" in call):
-        other = M32 - b
-    elif call.flags[1].neg:
-        other = 2**32 - b
-    total = part + other + (1 if p and "X" in call else 0)
-    return total & M32, total > M32
+    return _sum(call, [(0, part), (1, b)], (p,))[:2]
 
 
 @lanewise("ISETP UISETP", "int")
@@ -265,15 +277,27 @@ def vabsdiff4(call: Call, a: int, b: int, c: int) -> Any:
 
 @lanewise("I2IP", "int")
 def i2ip(call: Call, a: int, b: int, c: int) -> Any:
-    """cvt.pack.sat: {low half of c, a, b}."""
-    low, high = limits("U8" if "U8" in call else "S8")
-    pieces = [clamp(signed(v), low, high) & 255 for v in (b, a)]
-    return ((c & 0xFFFF) << 16) | pieces[1] << 8 | pieces[0]
+    """cvt.pack{.sat}: {a, b} of 16 bits, or {a half of c, a, b} with a and b of 8."""
+    kind = call.first("U8", "S8", "U16", "S16")
+    bits = int(kind[1:])
+    out = (c >> 16 if "H1" in call.flags[2].suffixes else c & 0xFFFF) if bits == 8 else 0
+    for v in (a, b):
+        v = clamp(signed(v), *limits(kind)) if "SAT" in call else v
+        out = out << bits | v & ((1 << bits) - 1)
+    return out
 
 
-@lanewise("MOV UMOV MOV32I", "int")
-def mov(call: Call, a: int, lanes: int | None) -> Any:
+@lanewise("UMOV MOV32I", "int")
+def umov(call: Call, a: int) -> Any:
     return a
+
+
+@reference("MOV")
+def mov(call: Call, a: np.ndarray, lanes: int | None) -> Any:
+    """The mask names the lanes of each four that write."""
+    for lane in range(LANES):
+        call.exec[lane] &= lanes is None or bool(lanes & 1 << lane % 4)
+    return (np.array(columns(call, (a, lanes), "int")[0], np.uint64),)
 
 
 @lanewise("UMOV.64 MOV.64", "int")

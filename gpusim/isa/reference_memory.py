@@ -69,13 +69,13 @@ def _load(call: Call, at: np.ndarray) -> Words:
     return _split(out, max(1, n // 4))
 
 
-@reference("LDG LD")
+@reference("LDG")
 def ldg(call: Call, at: np.ndarray, *_: Any) -> Any:
-    return None, _load(call, at)
+    return np.zeros(LANES, bool), _load(call, at)
 
 
-@reference("LDS LDL LDC@indexed ULDC@indexed")
-def lds(call: Call, at: np.ndarray) -> Any:
+@reference("LD LDS LDL LDC@indexed ULDC@indexed")
+def lds(call: Call, at: np.ndarray, *_: Any) -> Any:
     return (_load(call, at),)
 
 
@@ -87,18 +87,40 @@ def stg(call: Call, at: np.ndarray, data: Words, *_: Any) -> Any:
 
 
 @reference("QSPC")
-def qspc(call: Call, *operands: Any) -> Any:
-    space = {"S": "shared", "L": "local", "G": "global"}[call.first("S", "L", "G")]
+def qspc(call: Call, at: np.ndarray) -> Any:
+    space = {"S": "shared", "D": "shared", "L": "local", "G": "global"}[call.first("S", "D", "L", "G")]
     base, size = call.windows[space]
-    return np.array([base <= int(a) < base + size for a in operands[-1]]), None
+    return np.array([base <= int(a) < base + size for a in at]), None
 
 
 def _float_add(f: Format, old: int, value: int) -> int:
+    if f is F64:  # a NaN stays as it is
+        for v in (value, old):
+            if v & (1 << 63) - 1 > 0x7FF << 52:
+                return v
     return encode(f, add(decode(f, old), decode(f, value)))
+
+
+def _float(call: Call, f: Format, old: int, value: int) -> int:
+    if call.first("MIN", "MAX"):
+        return _best(f, old, value, "MAX" in call)
+    if "FTZ" in call and f is F32:
+        return flushed(F32, _float_add(F32, flushed(F32, old), flushed(F32, value)))
+    return _float_add(f, old, value)
 
 
 #: Vector atomics: words a lane, and the same atomic on one word.
 VECTORS = {"F32x2": 2, "F32x4": 4, "F16x4": 2, "F16x8": 4, "BF16x4": 2, "BF16x8": 4}
+
+
+def _best(f: Format, old: int, value: int, largest: bool) -> int:
+    """atom.min, atom.max of halves: minNum, maxNum with -0 below +0."""
+    numbers = []
+    for v in (old, value):
+        top = v & 0x7FFF
+        if top <= (0x7F80 if f is BF16 else 0x7C00):
+            numbers.append((-1 - top if v & 0x8000 else top, v))
+    return 0x7FFF if not numbers else (max if largest else min)(numbers)[1]
 
 
 def _updated(call: Call, old: int, operand: int, other: int, n: int) -> int:
@@ -109,17 +131,13 @@ def _updated(call: Call, old: int, operand: int, other: int, n: int) -> int:
         for s in range(0, bits, 32 if vector.startswith("F32") else 16):
             f = F32 if vector.startswith("F32") else F16 if vector.startswith("F16") else BF16
             top = 0xFFFFFFFF if f is F32 else 0xFFFF
-            part = _float_add(f, old >> s & top, operand >> s & top)
-            total |= (flushed(F32, part) if "FTZ" in call and f is F32 else part) << s
+            total |= _float(call, f, old >> s & top, operand >> s & top) << s
         return total
     if call.first("F16x2", "BF16x2", "BF16_V2"):
         f = F16 if "F16x2" in call else BF16
-        return sum(_float_add(f, old >> s & 0xFFFF, operand >> s & 0xFFFF) << s for s in (0, 16))
-    if "F64" in call:
-        return _float_add(F64, old, operand)
-    if "F32" in call:
-        total = _float_add(F32, old, operand)
-        return flushed(F32, total) if "FTZ" in call else total
+        return sum(_float(call, f, old >> s & 0xFFFF, operand >> s & 0xFFFF) << s for s in (0, 16))
+    if call.first("F32", "F64"):
+        return _float(call, F64 if "F64" in call else F32, old, operand)
     word = call.first("POPC", "ADD", "MIN", "MAX", "INC", "DEC", "AND", "OR", "XOR", "EXCH", "CAS", "CAST")
     if word in ("MIN", "MAX"):
         pick = min if word == "MIN" else max
@@ -136,18 +154,29 @@ def _updated(call: Call, old: int, operand: int, other: int, n: int) -> int:
 def _atomic(call: Call, at: np.ndarray, operands: list[Words]) -> tuple[Words, Words]:
     """(old values, did the lane store) by lane."""
     n = 8 if call.first("64", "F64", "S64", "U64") else 4 * VECTORS.get(call.first(*VECTORS), 1)
+    n = 16 if "128" in call else n
     olds, stored = [0] * LANES, [0] * LANES
+    before = [_get(call, SPACE[call.name], lane, int(at[lane]), n) if call.exec[lane] else 0
+              for lane in range(LANES)]
     for lane in _lanes(call):
+        if call.written is not None and not call.written[lane]:
+            continue
         first, second = (_joined(operands[i], lane) if i < len(operands) else 0 for i in (0, 1))
         old = _get(call, SPACE[call.name], lane, int(at[lane]), n)
-        olds[lane], stored[lane] = old, int(old == first)
+        olds[lane], stored[lane] = before[lane] if "POPC" in call else old, int(old == first)
         _put(call, SPACE[call.name], lane, int(at[lane]), n, _updated(call, old, first, second, n))
     return _split(olds, n // 4), _split(stored, n // 4)
 
 
 @reference("ATOM ATOMG")
 def atom(call: Call, at: np.ndarray, *operands: Any) -> Any:
-    return np.ones(LANES, bool), _atomic(call, at, [o for o in operands if o is not None])[0]
+    """Generic floating-point atomics leave shared and local memory alone and say so."""
+    done = np.full(LANES, call.name == "ATOM")
+    if call.name == "ATOM" and any(w.lstrip("B").startswith(("F16", "F32", "F64")) for w in call.words):
+        inside = [any(0 <= int(a) - call.windows[s][0] < call.windows[s][1] for s in ("shared", "local"))
+                  for a in at]
+        call.written = done = call.exec & ~np.array(inside)
+    return done, _atomic(call, at, [o for o in operands if o is not None])[0]
 
 
 @reference("ATOMS")

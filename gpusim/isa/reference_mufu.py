@@ -11,6 +11,7 @@ from typing import Any
 
 from gpusim.isa.mufu_tables import EX2, LG2, RCP, RSQ, SIN, SQRT, TANH, TANH_BITS, Table
 from gpusim.isa.reference import Call, lanewise
+from gpusim.isa.reference_float import BF16, F16, F32, decode, encode
 
 ONE = 1 << 23
 INFINITY, NAN = 255 << 23, 0x7FFFFFFF
@@ -144,3 +145,19 @@ def mufu64(call: Call, a: int) -> Any:
     if exponent == 0x7FF or place <= 0:
         return sign << 31
     return sign << 31 | place << 20 | (value >> places) - (1 << 20)
+
+
+@lanewise("MUFU.F16 MUFU.BF16 MUFU.BF16_V2", "raw")
+def mufu_half(call: Call, a: int) -> Any:
+    """The fp32 result rounded toward zero; from 65536 on fp16 is infinite."""
+    f, flags = BF16 if any(w.startswith("BF16") for w in call.words) else F16, call.flags[0]
+    bits = a >> 16 if any(s.startswith("H1") for s in flags.suffixes) else a & 0xFFFF
+    bits = bits & ~f.sign if flags.abs else bits
+    value = decode(f, bits ^ f.sign if flags.neg else bits)
+    if value.nan:
+        return f.nan
+    wide = encode(F32, value)
+    r = decode(F32, ex2(wide) if "EX2" in call else tanh(wide))
+    if r.finite and f is F16 and r.value >= 65536:
+        return f.infinity
+    return encode(f, r, "RZ")

@@ -19,7 +19,19 @@ from typing import Any
 import numpy as np
 
 from gpusim.isa.reference import LANES, M32, Call, clamp, columns, lanewise, reference, signed
-from gpusim.isa.reference_float import BF16, F16, F32, F64, Format, decode, encode, finite, fma, multiply, write64
+from gpusim.isa.reference_float import (
+    BF16,
+    F16,
+    F32,
+    F64,
+    Format,
+    decode,
+    encode,
+    finite,
+    fma,
+    multiply,
+    write64,
+)
 
 Words = list[np.ndarray]
 
@@ -51,7 +63,7 @@ def ldc(call: Call, a: int) -> Any:
 def r2ur(call: Call, a: np.ndarray) -> Any:
     (values,) = columns(call, (a,), "int")
     chosen = values[first_lane(call)]
-    return np.array([v == chosen for v in values]), _all(chosen)
+    return np.array([v != chosen for v in values]), _all(chosen)
 
 
 @reference("VOTE VOTEU")
@@ -112,7 +124,8 @@ def elect(call: Call) -> Any:
 
 @reference("BMOV")
 def bmov(call: Call, a: np.ndarray) -> Any:
-    return (a.astype(np.uint64),)
+    """Lanes whose guard is false follow the first one (of a barrier register)."""
+    return (np.where(call.exec, a, a[first_lane(call)]).astype(np.uint64),)
 
 
 @reference("B2R.RESULT")
@@ -129,7 +142,7 @@ def fswzadd(call: Call, a: np.ndarray, b: np.ndarray, pattern: str) -> Any:
     out = []
     for lane in range(LANES):
         x, y = decode(F32, left[lane]), decode(F32, right[lane])
-        p, q = pattern[lane % 4 * 2 :][:2]
+        p, q = pattern[lane % 4 * 2], pattern[lane % 4 * 2 + 1]
         out.append(encode(F32, fma(sign[q], y, finite(0) if p == "Z" else multiply(sign[p], x))))
     return (np.array(out, np.uint64),)
 

@@ -9,7 +9,6 @@ Source: PTX ISA 9.0, half-precision floating-point instructions; operand suffixe
 from __future__ import annotations
 
 import math
-
 from typing import Any
 
 from gpusim.errors import UnsupportedError
@@ -28,7 +27,7 @@ SWIZZLE = {
     "H1_H0": (0, 1),
     "H0": (0, 0),
     "H1": (1, 1),
-    "H0_NH1": (0, 1),
+    "H0_NH1": (1, 0),
 }
 LEAST = 2.0**-14  # the least normal fp16
 
@@ -62,7 +61,7 @@ def halves(x: Any, m: Any, k: int, raw: Any) -> tuple[Any, Any]:
             v = x.fabs(v).lt(LEAST).where((v.bits() & 0x80000000).cast("f32"), v)
         if flags.abs:
             v = x.fabs(v)
-        negative = flags.neg or (swizzle == "H0_NH1" and lane == 1)
+        negative = flags.neg or (swizzle == "H0_NH1" and lane == 0)
         out.append((-v if negative else v).fext())
     return out[0], out[1]
 
@@ -92,10 +91,11 @@ MODIFIERS = "BF16_V2 BF16 V2 FTZ SAT RELU MMA F16 F16_V2"
 
 @row("HADD2 HADD2_32I", "i32 = h2 h2", modifiers="F32 " + MODIFIERS, pipe="fma", source=PTX)
 def hadd2(x: Any, m: Any, a: Any, b: Any) -> Any:
-    """F32: the low half of b as fp32; a is -RZ (anything else faults on an H200)."""
+    """F32: the half b names as fp32; a is -RZ in compiled code (an H200 faulted on all else that was run)."""
     refuse(m, "FTZ SAT")
-    first = m.sources[0]
-    if "F32" in m and ("FTZ" in m or "SAT" in m or first.abs or first.suffixes or not first.neg):
+    first, second = m.sources
+    plain = first.neg and not first.abs and not first.suffixes and second.suffixes
+    if "F32" in m and ("FTZ" in m or "SAT" in m or not plain):
         raise UnsupportedError("HADD2.F32 is supported only as HADD2.F32 R, -RZ, half",
                                hint="an H200 faults on other forms")
     (a0, a1), (b0, b1) = halves(x, m, 0, a), halves(x, m, 1, b)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpusim.errors import UnsupportedError
 from gpusim.isa.table import row
 
 PTX = "PTX ISA 9.0, integer arithmetic; operand order from compiled code"
@@ -19,6 +20,19 @@ def boolean(m: Any, a: Any, b: Any) -> Any:
     if "OR" in m:
         return a | b
     return a ^ b if "XOR" in m else a & b
+
+
+def _negated(m: Any, k: int) -> bool:
+    return bool(m.sources[k].neg or m.sources[k].not_)
+
+
+def _one_negated(m: Any) -> None:
+    """The adder negates one of its first two operands only: both is an illegal instruction on an H200."""
+    if _negated(m, 0) and _negated(m, 1):
+        raise UnsupportedError(
+            f"{m.name} with its first two operands negated is not supported",
+            hint="the hardware calls it an illegal instruction",
+        )
 
 
 def _term(x: Any, m: Any, k: int, v: Any) -> tuple[Any, Any]:
@@ -35,6 +49,7 @@ def _term(x: Any, m: Any, k: int, v: Any) -> tuple[Any, Any]:
 def iadd3(x: Any, m: Any, a: Any, b: Any, *rest: Any) -> Any:
     values = [a, b]
     if m.name.endswith("IADD3"):
+        _one_negated(m)
         values.append(rest[0])
         rest = rest[1:]
     total = x.const(0, "i64")
@@ -62,12 +77,16 @@ def _product(x: Any, m: Any, a: Any, b: Any) -> Any:
     return wide(a) * wide(b)
 
 
-@row("IMAD.WIDE UIMAD.WIDE", "i64 ?P = i32 i32 i64 ?P", modifiers="U32 X", pipe="fma", source=PTX)
-@row("IMAD.HI UIMAD.HI", "i32 ?P = i32 i32 i64 ?P", modifiers="U32 X", pipe="fma", source=PTX)
+@row("IMAD.WIDE UIMAD.WIDE", "i64 ?P = i32 i32 raw64 ?P", modifiers="U32 X", pipe="fma", source=PTX)
+@row("IMAD.HI UIMAD.HI", "i32 ?P = i32 i32 raw64 ?P", modifiers="U32 X", pipe="fma", source=PTX)
 def imad_wide(x: Any, m: Any, a: Any, b: Any, c: Any, p: Any) -> Any:
+    """The predicate is the carry of the 64-bit sum; ``-c`` is ``~c + 1`` in it, so -0 carries."""
     product = _product(x, m, a, b)
-    r = product + c
-    carry = r.lt(product, signed=False)
+    if m.sources[2].neg and "X" not in m:
+        r, carry = product - c, ~product.lt(c, signed=False)
+    else:
+        r = product + (~c if _negated(m, 2) else c)
+        carry = r.lt(product, signed=False)
     if "X" in m and p is not None:
         r2 = r + p.zext("i64")
         carry, r = carry | r2.lt(r, signed=False), r2
@@ -76,20 +95,17 @@ def imad_wide(x: Any, m: Any, a: Any, b: Any, c: Any, p: Any) -> Any:
 
 @row("LEA ULEA", "i32 ?P = raw raw imm ?P", "i32 ?P = raw raw raw imm ?P", modifiers="HI X SX32", source=PTX)
 def lea(x: Any, m: Any, a: Any, b: Any, *rest: Any) -> Any:
-    """(a << n) + b; HI takes the high word of {c:a} << n (SX32: c is a's sign)."""
+    """(a << n) + b; HI takes the high word of {c:a} << n (SX32: c is a's sign); ``-`` and ``~`` come last."""
+    _one_negated(m)
     *third, shift, p = rest
     c = third[0] if third else x.const(0, "i32")
     if "SX32" in m:
         c = a.ashr(31)
-    wide = x.pack64(a, c)
-    if m.sources[0].neg:
-        wide = ~wide if "X" in m else -wide
-    elif m.sources[0].not_:
-        wide = ~wide
-    shifted = wide.shl(shift)
-    part = (shifted.lshr(32) if "HI" in m else shifted).trunc("i32")
-    addend, one = _term(x, m, 1, b)
-    total = part.zext("i64") + addend + one
+    shifted = x.pack64(a, c).shl(shift)
+    total = x.const(0, "i64")
+    for k, v in enumerate(((shifted.lshr(32) if "HI" in m else shifted).trunc("i32"), b)):
+        addend, one = _term(x, m, k, v)
+        total = total + addend + one
     if "X" in m and p is not None:
         total = total + p.zext("i64")
     return total.trunc("i32"), total.lshr(32).ne(0)
@@ -324,19 +340,32 @@ def vabsdiff4(x: Any, m: Any, a: Any, b: Any, c: Any) -> Any:
 
 @row("I2IP", "i32 = i32 i32 i32", modifiers="U8 S8 U16 S16 S32 SAT", source="PTX ISA 9.0 cvt.pack")
 def i2ip(x: Any, m: Any, a: Any, b: Any, c: Any) -> Any:
-    """Saturate b (lower) and a (upper) to 8 bits and put them under the low half of c, shifted up."""
-    low, high = (0, 255) if "U8" in m else (-128, 127)
+    """b (lower) and a (upper) cut, or with SAT saturated, to 16 bits, or to bytes under a half of c.
 
-    def clamp(v: Any) -> Any:
-        v = v.lt(low).where(x.const(low, "i32"), v)
-        return v.gt(high).where(x.const(high, "i32"), v) & 0xFF
+    H1 behind c takes its high half (measured on an H200).
+    """
+    kind = m.first("U8", "S8", "U16", "S16")
+    bits, signed = int(kind[1:]), kind[0] == "S"
+    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
 
-    return c.shl(16) | clamp(a).shl(8) | clamp(b)
+    def narrow(v: Any) -> Any:
+        if "SAT" in m:
+            v = v.lt(low).where(x.const(low, "i32"), v)
+            v = v.gt(high).where(x.const(high, "i32"), v)
+        return v & ((1 << bits) - 1)
+
+    pair = narrow(a).shl(bits) | narrow(b)
+    if bits == 16:
+        return pair
+    return pair | (c & 0xFFFF0000 if "H1" in m.sources[2].suffixes else c.shl(16))
 
 
-@row("MOV UMOV", "i32 = b32 ?imm", source="PTX ISA 9.0 mov")
-@row("MOV32I", "i32 = b32 ?imm", source="PTX ISA 9.0 mov")
-def mov(x: Any, m: Any, a: Any, lanes: Any) -> Any:
+@row("MOV", "i32 = b32 ?imm", source="PTX ISA 9.0 mov; mask measured on an H200")
+@row("UMOV MOV32I", "i32 = b32", source="PTX ISA 9.0 mov")
+def mov(x: Any, m: Any, a: Any, lanes: int | None = None) -> Any:
+    """Bit k of the mask lets the lanes k, k + 4, k + 8 ... write."""
+    if lanes is not None:
+        x.exec = x.exec & x.const([lanes >> (lane & 3) & 1 for lane in range(32)], "i1")
     return a
 
 
@@ -358,7 +387,7 @@ def r2p(x: Any, m: Any, which: str, a: Any, mask: int | None) -> Any:
 @row("P2R", "i32 = word b32 ?imm", modifiers="B1 B2 B3", source="compiled code (predicate save before calls)")
 def p2r(x: Any, m: Any, which: str, a: Any, mask: int | None) -> Any:
     shift = 8 * next((k for k in (1, 2, 3) if f"B{k}" in m), 0)
-    mask = 0x7F if mask is None else mask
+    mask = 0x7F if mask is None else mask & 0x7F
     out = a & ~(mask << shift)
     for k in range(7):
         if mask >> k & 1:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpusim.errors import UnsupportedError
 from gpusim.events import Flag, Kind, Space
 from gpusim.isa.table import Mods, row
 
@@ -19,7 +20,7 @@ CACHE = ("E 32 64 128 256 U8 S8 U16 S16 U EF EL LU EU NA CONSTANT STRONG WEAK GP
          "LTC64B LTC128B LTC256B ZD INVALIDATE CG CI CV CS STRONG_GPU")
 LOADS = CACHE
 ATOMIC = (
-    "E 32 64 128 ADD MIN MAX INC DEC AND OR XOR EXCH CAS SAFEADD S32 U32 S64 U64 F16x2 BF16x2 BF16_V2 F16 "
+    "E 32 64 128 ADD MIN MAX INC DEC AND OR XOR EXCH CAS S32 U32 S64 U64 F16x2 BF16x2 BF16_V2 F16 "
     "F32x2 F32x4 F16x4 F16x8 BF16x4 BF16x8 "
     "F32 F64 FTZ RN STRONG GPU SYS SM CTA WEAK POPC CAST SPIN 64 STRONG_GPU"
 )
@@ -82,6 +83,17 @@ def local_offset(x: Any, a: Any) -> Any:
     return address32(x, a).zext("i64")
 
 
+def _illegal(m: Any, words: str) -> UnsupportedError:
+    return UnsupportedError(f"{m.name} with {words} is not supported",
+                            hint="the hardware calls it an illegal instruction")
+
+
+def check_cache(m: Any) -> None:
+    """CONSTANT has no scope: with one it is an illegal instruction (measured on an H200)."""
+    if "CONSTANT" in m and (scope := m.first("CTA", "SM", "GPU")):
+        raise _illegal(m, f".CONSTANT.{scope}")
+
+
 def _load(x: Any, m: Any, host: Any, mask: Any) -> list[Any]:
     return x.load_words(host, mask, nbytes_of(m), _signed(m))
 
@@ -89,13 +101,16 @@ def _load(x: Any, m: Any, host: Any, mask: Any) -> list[Any]:
 @row("LDG", "?P data = mem ?any ?any", modifiers=LOADS, pipe="lsu", source=PTX, widths=_words,
      flags=event_flags)
 def ldg(x: Any, m: Any, a: Any, *_: Any) -> Any:
+    """The predicate of a load that succeeds is false."""
+    check_cache(m)
     n, at = nbytes_of(m), address64(x, a)
     x.emit([(Space.GLOBAL, Kind.LOAD, n, at, x.exec, 0)])
-    return None, _load(x, m, x.host_global(at, x.exec, n), x.exec)
+    return x.const(0, "i1"), _load(x, m, x.host_global(at, x.exec, n), x.exec)
 
 
 @row("STG", " = mem data ?any", modifiers=CACHE, pipe="lsu", source=PTX, widths=_words, flags=event_flags)
 def stg(x: Any, m: Any, a: Any, data: Any, *_: Any) -> Any:
+    check_cache(m)
     n, at = nbytes_of(m), address64(x, a)
     x.emit([(Space.GLOBAL, Kind.STORE, n, at, x.exec, 0)])
     x.store_words(x.host_global(at, x.exec, n), data, x.exec, n)
@@ -145,15 +160,16 @@ def generic(x: Any, at: Any, n: int, kind: Kind) -> Any:
     return in_local.where(x.host_local(local[1], in_local, n), host)
 
 
-@row("LD", "?P data = mem ?any ?any", modifiers=LOADS, pipe="lsu", source=PTX, widths=_words,
-     flags=event_flags)
+@row("LD", "data = mem ?any ?any", modifiers=LOADS, pipe="lsu", source=PTX, widths=_words, flags=event_flags)
 def ld(x: Any, m: Any, a: Any, *_: Any) -> Any:
+    check_cache(m)
     n = nbytes_of(m)
-    return None, _load(x, m, generic(x, address64(x, a), n, Kind.LOAD), x.exec)
+    return (_load(x, m, generic(x, address64(x, a), n, Kind.LOAD), x.exec),)
 
 
 @row("ST", " = mem data ?any", modifiers=CACHE, pipe="lsu", source=PTX, widths=_words, flags=event_flags)
 def st(x: Any, m: Any, a: Any, data: Any, *_: Any) -> Any:
+    check_cache(m)
     n = nbytes_of(m)
     x.store_words(generic(x, address64(x, a), n, Kind.STORE), data, x.exec, n)
     return ()
@@ -167,11 +183,12 @@ def ldc_indexed(x: Any, m: Any, a: Any) -> Any:
     return (_load(x, m, x.host_constant(a, n), x.exec),)
 
 
-@row("QSPC", "P = any mem", "P i32 = mem", modifiers="E S G L", pipe="alu", source="PTX ISA 9.0 isspacep")
-def qspc(x: Any, m: Any, *operands: Any) -> Any:
-    at = address64(x, operands[-1])
+@row("QSPC", "P RZ = mem", modifiers="E S D G L", pipe="alu", source="PTX ISA 9.0 isspacep")
+def qspc(x: Any, m: Any, a: Any) -> Any:
+    """D asks for the cluster's shared memory, which the own CTA's is part of."""
+    at = address64(x, a)
     shared, local = x.in_window(at, "shared")[0], x.in_window(at, "local")[0]
-    return {"S": shared, "L": local}.get(m.first("S", "L", "G"), ~shared & ~local), None
+    return {"S": shared, "D": shared, "L": local}.get(m.first("S", "D", "L", "G"), ~shared & ~local), None
 
 
 # --- atomics
@@ -181,9 +198,29 @@ def qspc(x: Any, m: Any, *operands: Any) -> Any:
 VECTORS = {"F32x2": 2, "F32x4": 4, "F16x4": 2, "F16x8": 4, "BF16x4": 2, "BF16x8": 4}
 
 
+HALVES = ("F16x2", "BF16_V2", "BF16x2", "F16", "F16x4", "F16x8", "BF16x4", "BF16x8")
+FLOATS = ("F32", "F64", "F32x2", "F32x4")
+
+
+def _check_atomic(m: Any) -> None:
+    """Refuse combinations that an H200 calls illegal instructions."""
+    word = m.first("ADD", "MIN", "MAX", "INC", "DEC", "AND", "OR", "XOR", "EXCH", "CAS", "CAST")
+    kind = m.first("S32", "S64", "64", "128", *FLOATS)
+    if (
+        (word in ("INC", "DEC") and kind and "POPC" not in m)
+        or (kind == "S64" and word not in ("MIN", "MAX"))
+        or (kind in FLOATS and word != "ADD")
+        or (kind == "128" and word not in (("EXCH",) if m.name == "ATOMS" else ("EXCH", "CAS")))
+        or (kind == "64" and m.name == "ATOMS" and word not in ("EXCH", "CAS", "CAST"))
+    ):
+        raise _illegal(m, f".{word}.{kind}")
+
+
 def _atomic_words(m: Mods) -> tuple[int, ...]:
     if vector := m.first(*VECTORS):
         return (VECTORS[vector],) * 3
+    if "128" in m:
+        return (4, 4, 4)
     wide = 2 if any(w in m for w in ("64", "F64", "S64", "U64")) else 1
     return (wide, wide, wide)
 
@@ -203,9 +240,12 @@ def atomic_update(x: Any, m: Any) -> Any:
     """Scalar function (old, operands) -> new, on one lane."""
     b = x.b
     signed = any(w in m for w in ("S32", "S64"))
-    if half := m.first("F16x2", "BF16_V2", "BF16x2", "F16", "F16x4", "F16x8", "BF16x4", "BF16x8"):
-        return lambda old, v: x.scalar_half2_add(old, v[0], "bf16" if half.startswith("BF16") else "f16")
-    if m.first("F32", "F64", "F32x2", "F32x4"):
+    if half := m.first(*HALVES):
+        form, best = "bf16" if half.startswith("BF16") else "f16", m.first("MIN", "MAX")
+        if best:
+            return lambda old, v: x.scalar_half2_best(old, v[0], form, best == "MAX")
+        return lambda old, v: x.scalar_half2_add(old, v[0], form)
+    if m.first(*FLOATS):
         return lambda old, v: x.scalar_float_add(old, v[0], ftz="FTZ" in m)
     if "POPC" in m:
         return lambda old, v: b.add(old, x.int_like(old, 1))
@@ -242,6 +282,8 @@ def _split(v: Any) -> list[Any]:
 
 def _read_modify_write(x: Any, m: Any, host: Any, operands: list[Any]) -> list[Any]:
     """Old values as words."""
+    if "128" in m:
+        return list(x.exchange_words(host, x.exec, operands[-1], operands[0] if "CAS" in m else None))
     kind, update = _kind(m), atomic_update(x, m)
     if not m.first(*VECTORS):
         old = x.read_modify_write(host, x.exec, kind, update, [_operand(x, m, w) for w in operands])
@@ -261,25 +303,39 @@ def atomic_bytes(m: Any) -> int:
 @row("ATOM", "P data = mem data ?data", modifiers=ATOMIC, pipe="lsu", source="PTX ISA 9.0 atom",
      widths=_atomic_words, flags=event_flags)
 def atom(x: Any, m: Any, a: Any, *operands: Any) -> Any:
+    """Generic floating-point atomics act on global memory only: elsewhere they leave all as it is but a false
+    predicate, by which programs go on to do it themselves. ATOMG's predicate is always false.
+    """
+    _check_atomic(m)
     n, at = atomic_bytes(m), address64(x, a)
-    if m.name == "ATOM":
+    if m.name == "ATOM" and m.first(*FLOATS, *HALVES):
+        done = x.exec & ~x.in_window(at, "shared")[0] & ~x.in_window(at, "local")[0]
+        x.decline(x.exec & ~done)
+        x.emit([(Space.GLOBAL, Kind.ATOMIC, n, at, done, Flag.GENERIC)])
+        host = x.host_global(at, done, n)
+    elif m.name == "ATOM":
         host = generic(x, at, n, Kind.ATOMIC)
     else:
         x.emit([(Space.GLOBAL, Kind.ATOMIC, n, at, x.exec, 0)])
         host = x.host_global(at, x.exec, n)
     old = _read_modify_write(x, m, host, [o for o in operands if o is not None])
-    return x.const(1, "i1"), old
+    return x.const(int(m.name == "ATOM"), "i1"), old
 
 
 @row("ATOMS", "data = mem ?data ?data", modifiers=ATOMIC, pipe="lsu", source="PTX ISA 9.0 atom",
      widths=_atomic_words, flags=event_flags)
 def atoms(x: Any, m: Any, a: Any, *operands: Any) -> Any:
+    """POPC.INC counts lanes: all on a word get what it was before the first of them."""
+    _check_atomic(m)
     n, at = atomic_bytes(m), shared_offset(x, a)
     # POPC.INC adds the number of lanes on a word at once: to memory it is a reduction
     x.emit([(Space.SHARED, Kind.REDUCTION if "POPC" in m else Kind.ATOMIC, n, at, x.exec, 0)])
     host = x.host_shared(at, x.exec, n)
     words = [o for o in operands if o is not None]
+    before = x.gather32(host, x.exec) if "POPC" in m else None
     old = _read_modify_write(x, m, host, words)
+    if before is not None:
+        return ([before],)
     if "CAST" in m:  # compare and store: the result says whether this lane's store happened
         ok = _operand(x, m, old).eq(_operand(x, m, words[0])).zext("i32")
         return ([ok, x.const(0, "i32")][: _atomic_words(m)[0]],)
@@ -288,13 +344,13 @@ def atoms(x: Any, m: Any, a: Any, *operands: Any) -> Any:
 
 def order_free(m: Mods) -> bool:
     """Integer reductions commute: their result does not depend on the order of CTAs."""
-    floats = ("F16x2", "BF16_V2", "BF16x2", "F16", "F32", "F64", *VECTORS)
-    return not any(w in m for w in (*floats, "INC", "DEC", "EXCH"))
+    return not any(w in m for w in (*HALVES, *FLOATS, "INC", "DEC", "EXCH"))
 
 
 @row("RED REDG", " = mem data ?any", modifiers=ATOMIC, pipe="lsu", source="PTX ISA 9.0 red",
      widths=_atomic_words, flags=event_flags)
 def red(x: Any, m: Any, a: Any, data: Any, *_: Any) -> Any:
+    _check_atomic(m)
     n, at = atomic_bytes(m), address64(x, a)
     x.emit([(Space.GLOBAL, Kind.REDUCTION, n, at, x.exec, 0)])
     host = x.host_global(at, x.exec, n)
@@ -369,7 +425,10 @@ def ldgsts(x: Any, m: Any, to: Any, source: Any, p: Any) -> Any:
 
     ZFILL: the low bits of the source address are the number of trailing bytes to fill with zeros.
     """
+    check_cache(m)
     n = nbytes_of(m)
+    if "BYPASS" in m and n != 16:
+        raise _illegal(m, f".BYPASS and {n} bytes")
     at, put = address64(x, source), shared_offset(x, to)
     reads = x.exec if p is None else x.exec & p
     keep = None

@@ -5,7 +5,7 @@ below, in integers, with a squarer that drops low partial products; the sum is t
 tables (:mod:`gpusim.isa.mufu_tables`) and the steps around them were recovered from an H200: docs/mufu.md.
 
 The sum stays below 2^44 and every step on its way is an integer, so fp64 holds it exactly; fp64 multiply-adds
-are what a CPU does fastest.  ``exp2_f64`` serves ``rows_half``, whose rows are rounded from fp64.
+are what a CPU does fastest.
 
 Sources: results of an H200 for every mantissa; special values as the recorded probes show them; the structure
 is Oberman and Siu, A High-Performance Area-Efficient Multifunction Interpolator, ARITH-17, 2005.
@@ -24,23 +24,6 @@ from gpusim.isa.mufu_tables import TANH_BITS, Table
 from gpusim.isa.table import row
 
 INFINITY, NAN, SIGN = 0x7F800000, 0x7FFFFFFF, 0x80000000
-
-
-def polynomial(x: Any, t: Any, coefficients: list[float]) -> Any:
-    """Horner, highest power first."""
-    r = x.const(coefficients[0], "f64")
-    for c in coefficients[1:]:
-        r = x.fma(r, t, x.const(c, "f64"))
-    return r
-
-
-def exp2_f64(x: Any, a: Any) -> Any:
-    """2^a for |a| < 1020; relative error below 1e-15 (Taylor series of exp on half an octave)."""
-    whole = x.unary("roundeven", a)
-    t = (a - whole) * math.log(2.0)
-    series = polynomial(x, t, [1.0 / math.factorial(k) for k in range(13, -1, -1)])
-    scale = (whole.to_int("i64", True) + 1023).shl(52).cast("f64")
-    return series * scale
 
 
 def square(low: Any) -> Any:

@@ -10,15 +10,26 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpusim.errors import UnsupportedError
 from gpusim.isa.table import row
 
 PTX = "PTX ISA 9.0, warp-level instructions"
+
+
+#: Counters and zero: what CS2R reads right; of other registers it reads 0 (measured on an H200).
+COUNTERS = ("SRZ", "SR_CLOCKLO", "SR_CLOCKHI", "SR_GLOBALTIMERLO", "SR_GLOBALTIMERHI")
+#: Registers with a value a lane: S2UR reads lane 0's or 0.
+BY_LANE = ("SR_LANEID", "SR_TID", "SR_EQMASK", "SR_LTMASK", "SR_LEMASK", "SR_GTMASK", "SR_GEMASK")
 
 
 @row("S2R S2UR", "i32 = word", pipe="xu", source="PTX ISA 9.0, special registers")
 @row("CS2R CS2UR", "i64 = word", pipe="alu", source="PTX ISA 9.0, special registers")
 @row("CS2R.32", "i32 = word", pipe="alu", source="PTX ISA 9.0, special registers")
 def s2r(x: Any, m: Any, name: str) -> Any:
+    by_lane = name.partition(".")[0] in BY_LANE
+    if (m.name.startswith("CS2") and name not in COUNTERS) or (m.name == "S2UR" and by_lane):
+        raise UnsupportedError(f"{m.name} of {name} is not supported",
+                               hint="S2R reads this register; please report the kernel that needs this")
     v = x.special(name)
     return v.zext("i64") if m.name in ("CS2R", "CS2UR") and v.kind != "i64" else v
 
@@ -33,12 +44,12 @@ def ldc64(x: Any, m: Any, a: Any) -> Any:
     return a
 
 
-@row("R2UR", "?P i32 = b32", modifiers="FILL OR", pipe="alu",
-     source="compiled code: value of the first active lane")
+@row("R2UR", "?P i32 = b32", modifiers="FILL", pipe="alu",
+     source="compiled code: value of the first active lane; predicate measured on an H200")
 def r2ur(x: Any, m: Any, a: Any) -> Any:
-    """The predicate says whether this lane holds that value (compiled code splits warps by it)."""
+    """The predicate says whether this lane holds another value."""
     value = x.from_lane(a, x.first_active())
-    return a.eq(value), value
+    return a.ne(value), value
 
 
 @row("VOTE VOTEU", "?i32 ?P = P", modifiers="ANY ALL EQ", pipe="alu", source=PTX)
@@ -110,7 +121,7 @@ def elect(x: Any, m: Any) -> Any:
 
 @row("UP2UR", "i32 = word b32 ?imm", source="compiled code")
 def up2ur(x: Any, m: Any, which: str, a: Any, mask: int | None) -> Any:
-    mask = 0x7F if mask is None else mask
+    mask = 0x7F if mask is None else mask & 0x7F
     out = a & ~mask
     for k in range(7):
         if mask >> k & 1:
@@ -121,6 +132,7 @@ def up2ur(x: Any, m: Any, which: str, a: Any, mask: int | None) -> Any:
 @row("BMOV", "i32 = B", "B = b32", modifiers="32 CLEAR", pipe="cbu",
      source="compiled code: barrier registers around calls")
 def bmov(x: Any, m: Any, a: Any) -> Any:
+    """A barrier register is the group's: lanes whose guard is false get the first one's value."""
     if "CLEAR" in m:
         x.clear_source(0)
-    return a
+    return x.exec.where(a, x.from_lane(a, x.first_active()))

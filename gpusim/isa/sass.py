@@ -180,6 +180,13 @@ def parse_instruction(
     opcode, *modifiers = opcode_text.strip().split(".")
     words = _SPLIT.split(_separated(operands_text)) if operands_text.strip() else []
     operands = tuple(parse_operand(o, encoding) for o in words)
+    if opcode in ("IADD3", "UIADD3") and len(operands) > 2:
+        # one printed carry may be the second one: the encoding has PT in the first one's place then
+        first, second = operands[1:3]
+        if first.kind in ("P", "UP") and second.kind not in ("P", "UP") and (
+            encoding >> 81 & 7 == PT and encoding >> 84 & 7 == first.index != PT
+        ):
+            operands = (operands[0], Operand(kind=first.kind, index=PT), *operands[1:])
     guard = None
     if predicate_text and not predicate_text.strip().startswith("@"):
         # nvdisasm -json puts P2R's operand `PR` in the predicate field; the guard is in the encoding
@@ -195,7 +202,7 @@ def parse_instruction(
             raise UnsupportedError(
                 f"guard {predicate_text!r} is no predicate", where=f"pc 0x{pc:04x} {opcode_text}"
             )
-    parts = [p for p in (predicate_text, opcode_text, ", ".join(o.text for o in operands)) if p]
+    parts = [p for p in (predicate_text, opcode_text, ", ".join(o.text for o in operands if o.text)) if p]
     return Instruction(pc=pc, opcode=opcode, modifiers=tuple(modifiers), guard=guard, operands=operands,
                        encoding=encoding, control=ControlWord.decode(encoding), text=" ".join(parts),
                        line=line, file=file, inlined_at=inlined_at)

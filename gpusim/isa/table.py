@@ -21,6 +21,7 @@ word    bare word known when the handler is compiled (``SR_TID.X``, ``PR``, ``B0
 B       convergence barrier register
 mem     memory operand; the row gets an :class:`Address`
 data    consecutive registers given as a list of words; the row's ``widths`` says how many
+RZ      as a destination: a result that is not wanted, RZ and nothing else
 any     ignored (cache hints, scoreboards)
 ======= ============================================================================
 
@@ -175,6 +176,8 @@ def _destination(token: str, o: Operand) -> bool:
         return o.kind in ("P", "UP")
     if token == "B":
         return o.kind == "B"
+    if token == "RZ":
+        return o.kind == "R" and o.index == 255
     return o.kind in ("R", "UR")
 
 

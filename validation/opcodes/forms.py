@@ -108,11 +108,14 @@ def kind_of(b: Bound, token: str, o: Operand) -> str:
     half = "bf16" if any(w.startswith("BF16") for w in words) else "f16"
     if name in ("HMMA", "IMMA", "DMMA"):
         return {"HMMA": "m" + half, "IMMA": "mi32", "DMMA": "mf64"}[name]
+    if name.startswith("I2F") and o.kind in ("R", "UR"):
+        return "i32"
     if token in ("f32", "f64"):
         return token
-    if token == "h2":
+    converts = name.startswith(("F2I", "FRND", "F2F", "MUFU"))
+    if token == "h2" and not converts:
         return "f32" if "F32" in o.suffixes else half
-    if token == "raw" and name.startswith(("F2I", "FRND", "F2F", "MUFU")):
+    if token in ("raw", "h2") and converts:
         if "64H" in name:
             return "hi64"
         source_half = any(w in words for w in _RAW_HALF) and "F32" not in words
