@@ -230,7 +230,8 @@ def _instruction_pairs(
             # Counts are modelled as a whole where loops wait or CTAs were sampled that differ.
             whole = metrics.get("inst_executed", about)["tier"]
             tier = whole if whole != "exact" or not mine.get("unsettled", True) else about["tier"]
-            yield judge(launch, name, row["pc"], mine[name], Value(number, ""), about["unit"], tier, deviations)
+            value = Value(number, "")
+            yield judge(launch, name, row["pc"], mine[name], value, about["unit"], tier, deviations)
 
 
 # --- Which launch of an export a report is about ----------------------------------------------------------

@@ -65,7 +65,8 @@ def record_file(id: str, cubin_sha256: str | None = None) -> str:
 def load_record(path: str | Path) -> Record:
     """A record that is well formed; an :class:`InputError` lists what is wrong with it."""
     record = _load(Path(path))
-    if isinstance(record, dict) and isinstance(packed := record.get("instructions"), dict) and "file" in packed:
+    packed = record.get("instructions") if isinstance(record, dict) else None
+    if isinstance(packed, dict) and "file" in packed:
         record["instructions"] = _unpack(Path(path).parent / str(packed["file"]), packed.get("sha256"))
     if problems := validate_record(record):
         raise InputError(f"is not a record: {'; '.join(problems[:5])}", where=str(path))

@@ -77,8 +77,8 @@ def opcodes(
 ) -> None:
     """List the SASS opcodes that gpusim executes.
 
-    Whatever is not in the list is refused by name, never guessed. "checked" says how the row was compared with
-    an H200: forms run there and here over special and random inputs, compared bit for bit.
+    Whatever is not in the list is refused by name, never guessed. "checked" says how the row was compared
+    with an H200: forms run there and here over special and random inputs, compared bit for bit.
     """
     from rich.text import Text
 

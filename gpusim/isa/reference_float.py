@@ -185,8 +185,14 @@ def write(call: Call, f: Format, r: Real, mode: str = "RN") -> int:
 
 
 def write_product(call: Call, r: Real, mode: str) -> int:
-    """FTZ looks at the exact value, before rounding."""
-    if ftz(call) and r.finite and abs(r.value) < Fraction(1, 1 << 126):
+    """FTZ looks at the value rounded to 24 bits as if exponents had no end."""
+    least, step = Fraction(1, 1 << 126), Fraction(1, 1 << 150)
+    away = mode in ("RP", "RM") and (mode == "RM") == r.negative
+    small = r.finite and (
+        abs(r.value) <= least - step if away
+        else abs(r.value) < (least if mode in ("RZ", "RP", "RM") else least - step / 2)
+    )  # fmt: skip
+    if ftz(call) and small:
         return 0 if "SAT" in call else F32.sign * r.negative
     return write(call, F32, r, mode)
 

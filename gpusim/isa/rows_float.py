@@ -28,22 +28,33 @@ def flush_inputs(x: Any, m: Any, *values: Any) -> tuple[Any, ...]:
 LEAST = 2.0**-126  # the least normal f32
 
 
-def tiny(x: Any, s: Any, e: Any) -> Any:
-    """The exact value s + e (fp64, |e| at most half an ulp of s) lies below the normal f32 numbers."""
-    size = x.fabs(s)
-    return size.lt(LEAST) | size.eq(LEAST) & e.ne(0.0) & (s.bits() ^ e.bits()).lt(0)
+def tiny(x: Any, m: Any, s: Any, e: Any) -> Any:
+    """s + e (fp64, |e| at most half an ulp of s), rounded to 24 bits whatever the exponent, is not normal.
+
+    Measured on an H200 for rounding to nearest: 2^-126 (1 - 2^-46) stays, 2^-126 (1 - 2^-24) is flushed.
+    """
+    size, apart = x.fabs(s), (s.bits() ^ e.bits()).lt(0) & e.ne(0.0)
+
+    def below(limit: float) -> Any:
+        return size.lt(limit) | size.eq(limit) & apart
+
+    mode = m.first("RZ", "RM", "RP")
+    if not mode:
+        return below(LEAST - 2.0**-151)  # the midpoint goes to the even neighbour, the least normal number
+    if mode == "RZ":
+        return below(LEAST)
+    last = LEAST - 2.0**-150  # the largest 24-bit number below
+    up = size.lt(last) | size.eq(last) & (apart | e.eq(0.0))  # these stay below, rounded away from zero
+    negative = s.bits().lt(0)
+    return negative.where(up, below(LEAST)) if mode == "RM" else negative.where(below(LEAST), up)
 
 
 def flush_exact(x: Any, m: Any, r: Any, s: Any, e: Any) -> Any:
-    """FTZ of r, which is s + e rounded: zero where the exact value is below the normal numbers.
-
-    Measured on an H200 for 2^-126 - 2^-150, which rounds up to the least normal number; values between the
-    two were not.
-    """
+    """FTZ of r, which is s + e rounded: zero where the 24-bit result is below the normal numbers."""
     if "FTZ" not in m and "FMZ" not in m:
         return r
     bits = r.bits()
-    return tiny(x, s, e).where(bits & 0x80000000, bits).cast("f32")
+    return tiny(x, m, s, e).where(bits & 0x80000000, bits).cast("f32")
 
 
 def flush_nearest(x: Any, m: Any, r: Any, exact: Callable[[], tuple[Any, Any]]) -> Any:

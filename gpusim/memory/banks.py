@@ -209,8 +209,8 @@ def shared_access(words, i, mask, kind, flags, width, word_shift, bank_bits, a, 
 def _source_page(words, i, mask, size, ideal, shift, bits, a, n, count, table, stamp, out):
     """What the profiler computes for a wide load, into out[2:5]; up to 10 stamps.
 
-    Two neighbouring groups merge if their lane pairs (lane^1, or lane^2) agree and the merged group is free of
-    conflicts.  With lanes off, what it does where groups could merge is not known.
+    Two neighbouring groups merge if their lane pairs (lane^1, or lane^2) agree and the merged group is free
+    of conflicts.  With lanes off, what it does where groups could merge is not known.
     """
     pairs = 0
     merged = 0

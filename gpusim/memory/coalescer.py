@@ -11,8 +11,8 @@ writes on the way to L2.
 The tag bank of a line on sm_90 is linear over the bits of its number.  The low 13 bits of the masks in the
 device file come from a search over every pair of masks against the recorded tag wavefronts (one solution, no
 pattern left over), the bits to 23 from two-lane probes that read them off directly; both agree, and 48
-patterns of random lines that neither saw are reproduced.  The hash published for older parts misses 180 of the
-848.
+patterns of random lines that neither saw are reproduced.  The hash published for older parts misses 180 of
+the 848.
 """
 
 from __future__ import annotations

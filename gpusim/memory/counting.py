@@ -35,7 +35,7 @@ class Counter(IntEnum):
     IDEAL_SECTORS = 4
     """`memory_l2_theoretical_sectors_global_ideal`: min(distinct sectors, ceil(lanes x width / sector))."""
     TAG_WAVEFRONTS = 5
-    """`l1tex__t_output_wavefronts`: most lines in one tag bank.  The bank hash: `GlobalGeometry.tag_bank_masks`."""
+    """`l1tex__t_output_wavefronts`: most lines in one tag bank (hash: `GlobalGeometry.tag_bank_masks`)."""
     SHARED_WAVEFRONTS = 6
     """`memory_l1_wavefronts_shared`: passes through the 32 banks as the source page counts them."""
     SHARED_IDEAL_WAVEFRONTS = 7
