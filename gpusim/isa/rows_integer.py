@@ -190,6 +190,8 @@ def shf(x: Any, m: Any, a: Any, n: Any, c: Any) -> Any:
      source="PTX ISA 9.0 min, max; hardware.md 11")
 def imnmx(x: Any, m: Any, a: Any, b: Any, p: Any) -> Any:
     """Minimum where the predicate holds, else maximum."""
+    if "U32" in m and "RELU" in m:
+        raise UnsupportedError(f"{m.name} with .U32.RELU is not supported", hint="an H200 faults on it")
     less = a.lt(b, signed="U32" not in m)
     smaller = p.where(less.zext("i32"), (~less).zext("i32")).ne(0)
     r = smaller.where(a, b)

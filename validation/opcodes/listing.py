@@ -43,14 +43,13 @@ def _decode(encodings: Sequence[int], arch: str) -> list[Instruction | None]:
     out: list[Instruction | None] = [None] * len(encodings)
     if not good:
         return out
-    rows = [row for function in json.loads(text, strict=False)[1] for row in function["sass-instructions"]]
+    functions = json.loads(text, strict=False, object_pairs_hook=disassembler._first_wins)[1]
+    rows = [row for function in functions for row in function["sass-instructions"]]
     if len(rows) != len(good):
         raise CubinError(f"nvdisasm lists {len(rows)} of {len(good)} raw words")
     for i, row in zip(good, rows, strict=True):
         try:
             opcode, operands, guard = disassembler._fields(row)
-            if opcode.startswith("R2P") and not operands.startswith("PR"):
-                operands = f"PR,{operands}"  # nvdisasm 13.5 -json leaves PR out behind any P2R
             out[i] = parse_instruction(0, opcode, operands, guard, encodings[i])
         except (UnsupportedError, ValueError):
             out[i] = None
