@@ -18,7 +18,7 @@ REASONS: list[tuple[str, str, str]] = [
     ("S2UR", "SR_", "refused: no compiled code reads these registers so, and S2R reads them"),
     ("CS2R*", "SR_", "refused: no compiled code reads these registers so, and S2R reads them"),
     ("R2UR", "OR", "refused: no compiled code has it, and its meaning was not looked for"),
-    ("QSPC", "QSPC", "refused: no compiled code has a destination register, and its content was not looked for"),
+    ("QSPC", "QSPC", "refused: with a destination register, whose content was not looked for"),
     ("FRND", "FTZ.F16", "refused: what it makes of a denormal half was not measured"),
 ]
 
