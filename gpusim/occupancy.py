@@ -148,6 +148,7 @@ class _Sm:
     shared_granule: int
     carveouts: tuple[int, ...]  # bytes, ascending
     carveout_comfort: int  # bytes
+    carveout_blocks: int
     barriers: int | None  # None: the architecture does not count them
 
     def warps_of(self, threads: int) -> int:
@@ -234,6 +235,7 @@ def _sm(spec: DeviceSpec) -> _Sm:
         shared_granule=n("shared.granule"),
         carveouts=tuple(1024 * c for c in spec.integers("shared.carveouts")),
         carveout_comfort=1024 * n("shared.carveout_comfort"),
+        carveout_blocks=n("shared.carveout_blocks"),
         barriers=n("sm.barriers") if spec.has("sm.barriers") else None,
     )
 
@@ -241,21 +243,22 @@ def _sm(spec: DeviceSpec) -> _Sm:
 # --- The driver's carve-out --------------------------------------------------------------------------
 
 
-def _fitted_carveout(sm: _Sm, registers: int, user_shared: int, warps: int) -> int:
+def _fitted_carveout(sm: _Sm, limits: Limits, user_shared: int, warps: int) -> int:
     """Carve-out in bytes that the driver gives a launch without a preference (fitted to H200 launches).
 
     It holds the blocks resident for other reasons; with blocks of fewer warps than the most, twice as
-    many, up to the comfortable size.  Without shared memory of the kernel's own it holds the driver's
-    part for four times the blocks.  Not pinned by the record: that factor (8/3 to 4; only blocks of 11 or
-    12 warps would tell) and from which size between 17 and 32 warps on a block counts as a full one.
+    many, up to 28, to what the barriers allow, and to the comfortable size.  Without shared memory of the
+    kernel's own it holds the driver's part for four times the blocks.  Not pinned by the records: that
+    factor (8/3 to 4; only blocks of 11 or 12 warps would tell), the 28 (26 to 28), and from which size
+    between 17 and 32 warps on a block counts as a full one.
     """
-    by_warps = sm.warps // warps
+    most = min(sm.blocks, sm.carveout_blocks)
     if user_shared == 0:
-        return sm.carveout_for(sm.shared_reserved * min(sm.blocks, 4 * by_warps))
+        return sm.carveout_for(sm.shared_reserved * min(most, 4 * limits.warps))
     allocated = sm.shared_of_block(user_shared)
-    resident = min(sm.blocks, by_warps, sm.register_limit(registers, warps), sm.shared_per_sm // allocated)
+    resident = limits.least
     full_block = warps * sm.warp_threads >= sm.threads_per_block
-    generous = resident if full_block else min(sm.blocks, 2 * resident)
+    generous = resident if full_block else max(resident, min(most, 2 * resident, limits.barriers))
     return max(
         sm.carveout_for(resident * allocated),
         min(sm.carveout_for(generous * allocated), sm.carveout_for(sm.carveout_comfort)),
@@ -263,7 +266,7 @@ def _fitted_carveout(sm: _Sm, registers: int, user_shared: int, warps: int) -> i
 
 
 #: ``shared.carveout_rule`` of a device file -> the rule.
-_CARVEOUT_RULES: dict[str, Callable[[_Sm, int, int, int], int]] = {"fitted": _fitted_carveout}
+_CARVEOUT_RULES: dict[str, Callable[[_Sm, Limits, int, int], int]] = {"fitted": _fitted_carveout}
 
 
 # --- Public functions --------------------------------------------------------------------------------
@@ -291,7 +294,7 @@ def occupancy(
     active = capacity.least
     allocated = sm.shared_of_block(user)
     limiters = _limiters(sm, capacity, allocated, barriers)
-    config = _carveout_rule(spec)(sm, registers_per_thread, user, warps)
+    config = _carveout_rule(spec)(sm, capacity, user, warps)
     return Occupancy(
         device=spec.name,
         registers_per_thread=registers_per_thread,
@@ -410,7 +413,7 @@ def _limiters(sm: _Sm, capacity: Limits, shared_allocated: int, barriers: int) -
     return tuple(r for r in RESOURCES if r not in unused and getattr(capacity, r) == capacity.least)
 
 
-def _carveout_rule(spec: DeviceSpec) -> Callable[[_Sm, int, int, int], int]:
+def _carveout_rule(spec: DeviceSpec) -> Callable[[_Sm, Limits, int, int], int]:
     rule = spec.text("shared.carveout_rule")
     if rule not in _CARVEOUT_RULES:
         hint = f"known rules: {', '.join(_CARVEOUT_RULES)}"

@@ -33,6 +33,10 @@ def value_of(metric: str, position: int) -> tuple[str, str]:
     """Value and unit that the raw page prints of a metric."""
     if metric == "inst_executed":
         return str(2 * (EXECUTIONS + position)), "inst"
+    if metric == "thread_inst_executed":
+        return str(2 * 32 * (EXECUTIONS + position)), "thread inst"
+    if metric == "memory_l1_wavefronts_shared":
+        return "0", ""
     if metric.endswith(".ratio"):
         return "1.5", ""
     if metric == "gpu__time_duration.sum":

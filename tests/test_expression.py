@@ -250,7 +250,7 @@ def test_picture_of_sectors():
 
 
 def test_picture_names_what_is_not_known():
-    far = picture(answer_expression("A[tx*1048576]", block=(2,), global_=["float A[]"]))
+    far = picture(answer_expression("A[tx*1073741824]", block=(2,), global_=["float A[]"]))
     assert "unknown" in far
 
 

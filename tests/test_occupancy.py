@@ -21,6 +21,7 @@ from gpusim.occupancy import RESOURCES, curve, occupancy, resource_limits, sugge
 
 KB = 1024
 HERE = Path(__file__).parent
+ROOT = HERE.parent
 INT_MAX = 2**31 - 1
 
 # --- The oracle: cuda_occupancy.h ------------------------------------------------------------------
@@ -256,6 +257,27 @@ def test_many_named_barriers_limit_hopper_but_not_ampere() -> None:
     # 16 barriers a block; an sm_90 SM has 64: 4 blocks.  The calculator counts them from 9.0 on.
     assert occupancy(load_device("h200"), 32, 0, 0, 64, barriers=16).active_blocks == 4
     assert occupancy(load_device("a100-80"), 32, 0, 0, 64, barriers=16).active_blocks == 32
+
+
+def test_carveout_of_every_recorded_launch() -> None:
+    """511 launches on an H200; cuBLAS's A10:4096 is the exception: it may state a preference."""
+    h200, got, want = load_device("h200"), {}, {}
+    for path in sorted((ROOT / "validation" / "measurements" / "h200" / "records").glob("*/*.json")):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        m = {k: v["value"] for k, v in record["profile"]["metrics"].items() if k.startswith("launch__")}
+        static, dynamic = (m[f"launch__shared_mem_per_block_{kind}"] for kind in ("static", "dynamic"))
+        occ = occupancy(
+            h200,
+            m["launch__registers_per_thread"],
+            static,
+            dynamic,
+            m["launch__block_size"],
+            barriers=m["launch__barrier_count"],
+        )
+        got[record["id"]] = occ.shared_mem_config_bytes
+        want[record["id"]] = m["launch__shared_mem_config_size"]
+    assert len(want) == 511
+    assert {k: v for k, v in want.items() if got[k] != v} == {"A10:4096": 228 * KB}
 
 
 def test_carveout_and_what_it_leaves_of_l1() -> None:
