@@ -495,6 +495,6 @@ def _other_block_size(sm: _Sm, occ: Occupancy) -> Suggestion | None:
     threads, blocks = best
     pct = 100.0 * best_warps / sm.warps
     per_block = f" and the same {user:,} B of shared memory a block" if user else ""
-    what = f"blocks of {threads} threads (now {occ.block_threads}) with the same registers a thread{per_block}"
-    text = f"{what} give {blocks} blocks, {pct:.4g} % occupancy"
+    what = f"blocks of {threads} threads (now {occ.block_threads})"
+    text = f"{what} with the same registers a thread{per_block} give {blocks} blocks, {pct:.4g} % occupancy"
     return Suggestion(text, blocks, pct, block_threads=threads)
