@@ -26,6 +26,7 @@ from gpusim.functional.image import Image, build
 from gpusim.isa.instruction import Instruction
 from gpusim.isa.rows_memory import event_flags, nbytes_of
 from gpusim.isa.table import Mods
+from gpusim.isa.waiting import waits
 from gpusim.launch import Launch, dim3, materialise
 from gpusim.memory import coalescer, shared
 from gpusim.memory.coalescer import GlobalGeometry
@@ -323,14 +324,6 @@ WAITING = (
 )
 
 
-def _waits(instruction: Instruction) -> bool:
-    """Atomics and strong loads that code usually retries or polls."""
-    words = instruction.modifiers
-    if instruction.opcode in ("ATOM", "ATOMG", "ATOMS"):
-        return any(w in words for w in ("CAS", "CAST", "EXCH"))
-    return instruction.opcode in ("LD", "LDG") and "STRONG" in words and ("GPU" in words or "SYS" in words)
-
-
 #: LDGSTS.ZFILL: what the profiler counts depends on the source size.
 ZFILL = "LDGSTS.ZFILL: the profiler's counts depend on the source size, by a rule that is not known"
 #: Measured with Nsight Compute 2025.3: such a copy has no shared wavefronts and no sectors there.
@@ -341,8 +334,10 @@ GUARD = (
 BYPASS = "what the tag stage counts for LDGSTS.BYPASS depends on what earlier copies left in flight"
 
 
-def _unsettled(instruction: Instruction, counters: np.ndarray) -> list[tuple[str, tuple[str, ...]]]:
-    """(why, words of the metrics concerned) for one executed instruction; counters: its row."""
+def _unsettled(
+    instruction: Instruction, counters: np.ndarray, waiting: frozenset[int]
+) -> list[tuple[str, tuple[str, ...]]]:
+    """(why, words of the metrics concerned) for one executed instruction; counters: its row; waiting: pcs."""
     class_ = names.CLASSES.get(instruction.opcode)
     if class_ is None:
         return []
@@ -364,7 +359,7 @@ def _unsettled(instruction: Instruction, counters: np.ndarray) -> list[tuple[str
         out.append((BYPASS, ("t_sectors",)))
         if instruction.guard is not None and instruction.guard.index == 0:
             out.append((GUARD, (*wavefronts, "theoretical_sectors")))
-    if _waits(instruction):
+    if instruction.pc in waiting:
         out.append((WAITING, ("",)))
     return out
 
@@ -375,12 +370,13 @@ def _doubts(
     """Metrics whose rule is not settled for what this launch executed, and why."""
     doubtful: set[str] = set()
     reasons: dict[str, str] = {}
+    waiting = waits(kernel.instructions)
     for instruction, executed, row in zip(kernel.instructions, counts[:, 0], counters, strict=True):
         if not executed:
             continue
         class_ = names.CLASSES.get(instruction.opcode, "")
         op = {"ldgsts": "ldgsts", "stsm": "stsm", "shared_atom": "atom"}.get(class_, "")
-        for why, words in _unsettled(instruction, row):
+        for why, words in _unsettled(instruction, row, waiting):
             reasons["exact counts" if why is WAITING else f"exact counters of {instruction.opcode}"] = why
             for d in names.DEFINITIONS:
                 concerned = words == ("",) or not d.classes or class_ in d.classes
@@ -422,6 +418,7 @@ def _result(
         round(occ.waves(launch.ctas, spec.integer("device.sm_count")), 2), "", "exact")
     rows = []
     live = kernel.live_registers
+    waiting = waits(instructions)
     for k, instruction in enumerate(instructions):
         row: dict[str, Any] = {"pc": instruction.pc, "sass": instruction.text, "file": instruction.file,
                                "line": instruction.line, "inlined_at": instruction.inlined_at}
@@ -436,7 +433,7 @@ def _result(
         row["shared_distinct_words"] = int(counters[k, Counter.SHARED_WORDS])
         row["live_registers"] = live[k]
         row["unsettled"] = bool(counts[k, 0]) and any(
-            words != ("t_sectors",) for _, words in _unsettled(instruction, counters[k])
+            words != ("t_sectors",) for _, words in _unsettled(instruction, counters[k], waiting)
         )
         rows.append(row)
     gaps += [
