@@ -319,8 +319,11 @@ def align(raw: Sequence[LaunchRow], source: Sequence[SourcePage]) -> list[Source
     """The source page of each launch, in order; None where there is none.
 
     A page belongs to a launch of its kernel with the same totals of all columns.  Pages in between that fit
-    no launch are skipped: a page may stand there twice.
+    no launch are skipped.  Where each stands there twice (ncu 2025.3 does that), every second one counts.
     """
+    pairs = list(zip(source[::2], source[1::2], strict=False))
+    if len(source) == 2 * len(raw) and all(a.name == b.name and a.rows == b.rows for a, b in pairs):
+        source = source[::2]
     found: list[SourcePage | None] = []
     position = 0
     for launch in raw:

@@ -31,7 +31,7 @@ SLOT_COLUMNS = 8
 
 # launch parameters (int64 vector)
 (Q_WARPS, Q_WARP_BYTES, Q_SHARED_BYTES, Q_REGISTERS, Q_OPS, Q_N_OPS, Q_LAST_LANES, Q_GRID_X, Q_GRID_Y,
- Q_LOCAL_BYTES, Q_QUANTUM, Q_BUDGET, Q_POOL) = range(13)
+ Q_LOCAL_BYTES, Q_QUANTUM, Q_BUDGET, Q_POOL, Q_FAIR) = range(14)
 Q_WORDS = 16
 
 # progress of a worker (int64 vector)
@@ -63,7 +63,7 @@ def start_cta(slots, s, cta, q, context):
         lanes = q[Q_LAST_LANES] if k == q[Q_WARPS] - 1 else ALL
         store64(w + EXITED, ~lanes & ALL)
         store64(w + GROUPS, 0)
-        store64(w + 8 * L.W_REPLAYS, 0)
+        store64(w + 8 * L.W_AGAIN, 0)
         store64(w + PC, 0)
         store64(w + STATE, L.S_READY)
         store64(w + 8 * L.W_POOL, q[Q_POOL])
@@ -149,6 +149,7 @@ def open_barriers(slots, s, q):
                 at = w + PARKED + i * PARKED_BYTES
                 if load64(at + 16) == L.P_BAR and (load64(at + 24) & 15) == barrier:
                     store64(at + 16, L.P_READY)
+                    store64(at + 24, 0)
                 i += 1
             store64(w + 8 * L.W_RESULT, result)
             if load64(w + STATE) != L.S_READY:
@@ -166,7 +167,7 @@ def run_slot(slots, s, q, counts, context, progress):
         w = slots[s, SLOT_WARPS] + k * q[Q_WARP_BYTES]
         if load64(w + STATE) != L.S_READY:
             continue
-        status, issued = run_warp(w, q[Q_OPS], q[Q_N_OPS], counts, q[Q_QUANTUM] - progress[M_USED], context)
+        status, issued = run_warp(w, q[Q_OPS], q[Q_N_OPS], counts, q[Q_QUANTUM] - progress[M_USED], q[Q_FAIR])
         progress[M_ISSUED] += issued
         progress[M_IDLE] += issued
         store64(context + 8 * L.C_CLOCK, progress[M_ISSUED])

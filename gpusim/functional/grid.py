@@ -105,6 +105,7 @@ class Execution:
             (C.Q_QUANTUM, QUANTUM),
             (C.Q_BUDGET, budget or DEFAULT_BUDGET),
             (C.Q_POOL, self.pool.ctypes.data),
+            (C.Q_FAIR, int(image.traits.communicates)),
         ):
             self.q[place] = value
 
@@ -281,7 +282,7 @@ class Execution:
                 pc, why, request = (self._header(worker, base, at + k) for k in (0, 2, 3))
                 what = {L.P_BAR: f"barrier {request & 15}", L.P_WARPSYNC: "a warp synchronisation"}.get(
                     why, "reconvergence")
-                instruction = self.image.kernel.instructions[max(0, pc - 1)]
+                instruction = self.image.kernel.instructions[max(0, pc - (why == L.P_BAR))]
                 line = f", line {instruction.line}" if instruction.line else ""
                 groups.setdefault(f"at {what} (pc 0x{instruction.pc:04x}{line})", []).append(warp)
         return "; ".join(

@@ -33,8 +33,8 @@ W_STATE = 11  # S_*
 W_PC = 12  # operation index the current group continues at
 W_RESULT = 13  # BAR: request (see functional.cta), later the result of its reduction
 W_CTA_STATE = 14  # address of the CTA's 16 words: threads that arrived by BAR.ARV, one a barrier
-W_REPLAYS = 15  # issues beyond the first of the instruction just executed, | lanes of them << 32
-W_PARKED = 16  # up to 32 parked groups x (pc, mask, why, expected)
+W_AGAIN = 15  # lanes of the current group that are about to execute its instruction a second time
+W_PARKED = 16  # up to 32 parked groups x (pc, mask, why, extra)
 PARKED_WORDS = 4
 W_HEADER_WORDS = 144
 
@@ -45,6 +45,8 @@ ROWS = ACTIVE_ROW + ROW
 P_READY = 0
 P_WARPSYNC = 1
 P_BAR = 2
+P_NEXT = 3  # ready, and put off last
+P_YIELDED = 4  # ready, after a YIELD
 P_BSYNC = 16  # + barrier register index
 
 # --- rows, in order after ACTIVE_ROW

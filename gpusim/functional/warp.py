@@ -1,14 +1,23 @@
 """One warp: issue, divergence and reconvergence.
 
-The lanes of a warp form convergent groups.  One group is current; the others are parked with the
-operation they continue at and what they wait for.  The hardware's own instructions keep them together:
-BSSY notes in a barrier register (here one value a lane, so that diverged groups can reuse the register)
-which lanes must meet, BSYNC waits for them, BREAK takes lanes out, EXIT lets others stop waiting.
-WARPSYNC waits for the lanes in its mask.
+The lanes of a warp form convergent groups.  One group is current; the others are parked with the operation they
+continue at and what they wait for.  The hardware's own instructions keep them together: BSSY notes in a barrier
+register (here one value a lane, so that diverged groups can reuse the register) which lanes must meet, BSYNC
+waits for them, BREAK takes lanes out, EXIT lets others stop waiting.  WARPSYNC waits for the lanes in its mask.
 
-Counters: an instruction counts once for each group that issues it, with that group's lanes, whether or
-not its guard holds (hardware.md 11).  An instruction that sends lanes to several places is one execution to
-the profiler's source page, but is issued once for each place: these replays are counted apart.
+Who goes on when lanes part was measured (docs/rules.md, "Diverged warps"; measurements/h200/divergence.json.xz):
+
+* at a branch the side with fewer lanes, at a tie the side that falls through; at an indirect branch the lanes that
+  go where the lowest lane goes, or, where those are more than half, where the lowest of the others goes;
+* the rest is put off.  When the current group has to wait or ends, the group put off last goes on, alone; those
+  put off before it were found again by where they are, so that all groups at one instruction go on as one, last
+  put off first.  Lanes that wait at that very instruction, a BSYNC, execute it once more with them;
+* YIELD puts the current group behind all others.  BSYNC does not wait for lanes that yielded.
+
+Counters: an instruction counts once for each group that issues it, with that group's lanes, whether or not its
+guard holds (hardware.md 11).  Lanes that execute an instruction a second time (what is left over at an indirect
+branch, those that wait at a BSYNC, as above) are not counted again by the profiler's source page, which counts in
+front of the instruction: these replays are counted apart.
 """
 
 from __future__ import annotations
@@ -18,8 +27,10 @@ from gpusim.functional import layout as L
 from gpusim.functional.raw import call_handler, load32, load64, lowest_bit, popcount32, store32, store64
 
 ACTIVE, PC, GROUPS, EXITED = 8 * L.W_ACTIVE, 8 * L.W_PC, 8 * L.W_GROUPS, 8 * L.W_EXITED
-REPLAYS = 8 * L.W_REPLAYS
+AGAIN = 8 * L.W_AGAIN
 PARKED, PARKED_BYTES = 8 * L.W_PARKED, 8 * L.PARKED_WORDS
+# of a parked group
+P_PC, P_MASK, P_WHY, P_EXTRA = 0, 8, 16, 24
 ROW_BYTES, OP_BYTES = L.ROW, L.OPERATION
 HANDLER, KIND, TARGET, IMM0, IMM1 = L.O_HANDLER, L.O_KIND, L.O_TARGET, L.O_IMM0, L.O_IMM1
 ACTIVE_ROW, B_ROW, FIRST_OPERAND = L.ACTIVE_ROW, L.row(L.ROW_B), L.O_OPERANDS
@@ -34,14 +45,20 @@ def set_active(w, mask):
         store32(w + ACTIVE_ROW + 4 * lane, -((mask >> lane) & 1))
 
 
+@compiled(inline="always")
+def parked(w, index):
+    return w + PARKED + index * PARKED_BYTES
+
+
 @compiled
-def park(w, pc, mask, why, expected):
+def park(w, pc, mask, why, extra):
+    """extra: WARPSYNC: the lanes to wait for; BAR: its request; otherwise the lanes that execute ``pc`` again."""
     n = load64(w + GROUPS)
-    at = w + PARKED + n * PARKED_BYTES
-    store64(at, pc)
-    store64(at + 8, mask)
-    store64(at + 16, why)
-    store64(at + 24, expected)
+    at = parked(w, n)
+    store64(at + P_PC, pc)
+    store64(at + P_MASK, mask)
+    store64(at + P_WHY, why)
+    store64(at + P_EXTRA, extra)
     store64(w + GROUPS, n + 1)
 
 
@@ -51,9 +68,25 @@ def unpark(w, index):
     n = load64(w + GROUPS) - 1
     for i in range(index, n):
         for k in range(4):
-            at = w + PARKED + i * PARKED_BYTES + 8 * k
+            at = parked(w, i) + 8 * k
             store64(at, load64(at + PARKED_BYTES))
     store64(w + GROUPS, n)
+
+
+@compiled
+def put_off(w, pc, mask, again):
+    """Park a group that goes on once the current one cannot; the one put off before it is no longer the next."""
+    for i in range(load64(w + GROUPS)):
+        if load64(parked(w, i) + P_WHY) == L.P_NEXT:
+            store64(parked(w, i) + P_WHY, L.P_READY)
+    park(w, pc, mask, L.P_NEXT, again)
+
+
+@compiled
+def resume(w, pc, mask, again):
+    store64(w + PC, pc)
+    set_active(w, mask)
+    store64(w + AGAIN, again)
 
 
 @compiled
@@ -64,82 +97,162 @@ def barrier_mask(w, register, mask):
 
 
 @compiled
-def expectation(w, at):
-    """The lanes a parked group waits for (exited ones included)."""
-    why = load64(at + 16)
-    if why == L.P_WARPSYNC:
-        return load64(at + 24)
-    return barrier_mask(w, why - L.P_BSYNC, load64(at + 8))
+def set_barrier(w, register, lanes, members):
+    for lane in range(32):
+        if (lanes >> lane) & 1:
+            store32(w + B_ROW + register * ROW_BYTES + 4 * lane, members)
 
 
 @compiled
-def try_release(w):
-    """Turn waiting groups whose lanes have all come into ready ones (merged where they meet).
+def yielded(w):
+    """Lanes that gave way and have not had their turn yet."""
+    mask = 0
+    for i in range(load64(w + GROUPS)):
+        if load64(parked(w, i) + P_WHY) == L.P_YIELDED:
+            mask |= load64(parked(w, i) + P_MASK)
+    return mask
+
+
+@compiled
+def expectation(w, at):
+    """The lanes a parked group waits for (exited ones included)."""
+    why = load64(at + P_WHY)
+    if why == L.P_WARPSYNC:
+        return load64(at + P_EXTRA)
+    return barrier_mask(w, why - L.P_BSYNC, load64(at + P_MASK))
+
+
+@compiled
+def complete(w, index, excused):
+    """Lanes that have met where group ``index`` waits, all that are expected but ``excused``; 0: not all yet.
 
     Groups belong together if they wait for the same lanes: a barrier register that a recursive call uses
     again names another meeting.
     """
-    n = load64(w + GROUPS)
-    exited = load64(w + EXITED)
-    for i in range(n):
-        at = w + PARKED + i * PARKED_BYTES
-        why = load64(at + 16)
-        if why < L.P_BSYNC and why != L.P_WARPSYNC:
+    at = parked(w, index)
+    why, wanted = load64(at + P_WHY), expectation(w, at)
+    met = 0
+    for i in range(load64(w + GROUPS)):
+        other = parked(w, i)
+        if load64(other + P_WHY) == why and expectation(w, other) == wanted:
+            met |= load64(other + P_MASK)
+    return 0 if (wanted & ~excused & ~load64(w + EXITED) & ALL & ~met) != 0 else met
+
+
+@compiled
+def waits(why):
+    return why == L.P_WARPSYNC or why >= L.P_BSYNC
+
+
+@compiled
+def release(w, away):
+    """Let lanes that have all met (but those in ``away``, at a BSYNC) go on; False if there are none."""
+    for i in range(load64(w + GROUPS)):
+        why = load64(parked(w, i) + P_WHY)
+        if not waits(why):
             continue
-        wanted = expectation(w, at)
-        arrived = 0
-        for j in range(n):
-            other = w + PARKED + j * PARKED_BYTES
-            if load64(other + 16) == why and expectation(w, other) == wanted:
-                arrived |= load64(other + 8)
-        if (wanted & ~exited & ALL & ~arrived) != 0:
+        met = complete(w, i, away if why >= L.P_BSYNC else 0)
+        if met == 0:
             continue
-        # all of them are here: those at the same place go on as one group
-        for j in range(n):
-            other = w + PARKED + j * PARKED_BYTES
-            met = load64(other + 16) == why and (load64(other + 8) & ~arrived) == 0
-            if met and expectation(w, other) == wanted:
-                store64(other + 16, L.P_READY)
-        j = 0
+        if away != 0 and why >= L.P_BSYNC:
+            set_barrier(w, why - L.P_BSYNC, expectation(w, parked(w, i)), 0)
+        first, pc, j = 0, 0, 0
         while j < load64(w + GROUPS):
-            first = w + PARKED + j * PARKED_BYTES
-            if load64(first + 16) == L.P_READY and (load64(first + 8) & ~arrived) == 0:
-                k = j + 1
-                while k < load64(w + GROUPS):
-                    other = w + PARKED + k * PARKED_BYTES
-                    if (load64(other + 16) == L.P_READY and load64(other) == load64(first)
-                            and (load64(other + 8) & ~arrived) == 0):
-                        store64(first + 8, load64(first + 8) | load64(other + 8))
-                        unpark(w, k)
-                    else:
-                        k += 1
-            j += 1
+            at = parked(w, j)
+            mask = load64(at + P_MASK)
+            if load64(at + P_WHY) != why or (mask & ~met) != 0:
+                j += 1
+                continue
+            after = load64(at + P_PC) + 1
+            if first == 0 or after == pc:
+                first, pc = first | mask, after
+                unpark(w, j)
+            else:
+                store64(at + P_PC, after)
+                store64(at + P_WHY, L.P_READY)
+                store64(at + P_EXTRA, 0)
+                j += 1
+        resume(w, pc, first, 0)
         return True
     return False
 
 
 @compiled
+def gather(w, pc):
+    """Go on with every group that is ready at ``pc``; lanes that wait there at a BSYNC execute it again."""
+    mask, again, i = 0, 0, 0
+    while i < load64(w + GROUPS):
+        at = parked(w, i)
+        why = load64(at + P_WHY)
+        if load64(at + P_PC) == pc and (why == L.P_READY or why == L.P_YIELDED or why >= L.P_BSYNC):
+            mask |= load64(at + P_MASK)
+            again |= load64(at + P_MASK) if why >= L.P_BSYNC else load64(at + P_EXTRA)
+            unpark(w, i)
+        else:
+            i += 1
+    resume(w, pc, mask, again)
+
+
+@compiled
 def next_group(w):
-    """Choose the next group to run after the current one parked or ended; returns the warp's state."""
-    while True:
-        n = load64(w + GROUPS)
-        if n == 0:
-            store64(w + ACTIVE, 0)
-            return L.S_DONE
-        at_barrier = False
-        for i in range(n):
-            at = w + PARKED + i * PARKED_BYTES
-            why = load64(at + 16)
-            if why == L.P_READY:
-                store64(w + PC, load64(at))
-                set_active(w, load64(at + 8))
-                unpark(w, i)
-                return L.S_READY
-            if why == L.P_BAR:
-                at_barrier = True
-        if not try_release(w):
-            store64(w + ACTIVE, 0)
-            return L.S_BLOCKED if at_barrier else L.S_STUCK
+    """Choose the group that goes on after the current one parked or ended; returns the warp's state."""
+    n = load64(w + GROUPS)
+    if n == 0:
+        store64(w + ACTIVE, 0)
+        return L.S_DONE
+    last, at_barrier = -1, False
+    for i in range(n):
+        at = parked(w, i)
+        why = load64(at + P_WHY)
+        if why == L.P_NEXT:
+            resume(w, load64(at + P_PC), load64(at + P_MASK), load64(at + P_EXTRA))
+            unpark(w, i)
+            return L.S_READY
+        if why == L.P_READY or why == L.P_YIELDED:
+            last = i
+        elif why == L.P_BAR:
+            at_barrier = True
+    if last >= 0:
+        gather(w, load64(parked(w, last) + P_PC))
+        return L.S_READY
+    if release(w, 0):
+        return L.S_READY
+    store64(w + ACTIVE, 0)
+    return L.S_BLOCKED if at_barrier else L.S_STUCK
+
+
+@compiled
+def give_way(w, pc):
+    """Go behind all other groups; those that wait at a BSYNC for nobody else execute it again, and pass."""
+    mask = load64(w + ACTIVE)
+    if load64(w + GROUPS) == 0:
+        resume(w, pc, mask, 0)
+        return
+    park(w, 0, 0, 0, 0)
+    for i in range(load64(w + GROUPS) - 1, 0, -1):
+        for k in range(4):
+            at = parked(w, i) + 8 * k
+            store64(at, load64(at - PARKED_BYTES))
+    at = parked(w, 0)
+    store64(at + P_PC, pc)
+    store64(at + P_MASK, mask)
+    store64(at + P_WHY, L.P_YIELDED)
+    store64(at + P_EXTRA, 0)
+    away = yielded(w)
+    for i in range(load64(w + GROUPS)):
+        why = load64(parked(w, i) + P_WHY)
+        if why < L.P_BSYNC:
+            continue
+        met = complete(w, i, away)
+        if met == 0:
+            continue
+        set_barrier(w, why - L.P_BSYNC, expectation(w, parked(w, i)), 0)
+        for j in range(load64(w + GROUPS)):
+            other = parked(w, j)
+            if load64(other + P_WHY) == why and (load64(other + P_MASK) & ~met) == 0:
+                store64(other + P_WHY, L.P_READY)
+                store64(other + P_EXTRA, load64(other + P_MASK))
+    next_group(w)
 
 
 @compiled
@@ -153,28 +266,16 @@ def same_lanes(row, lanes, value):
 
 
 @compiled
-def replay(w, lanes):
-    """Note one more issue of the current instruction, for the lanes the earlier ones did not serve."""
-    store64(w + REPLAYS, load64(w + REPLAYS) + 1 + (popcount32(lanes) << 32))
-
-
-@compiled
-def rotate(w, pc):
-    """Give another ready group its turn, so that lanes that wait for other lanes make progress."""
-    if load64(w + GROUPS) > 0:
-        park(w, pc, load64(w + ACTIVE), L.P_READY, 0)
-        next_group(w)
-    else:
-        store64(w + PC, pc)
-
-
-@compiled
 def control(w, op, pc, kind, lanes):
     """A control instruction; ``lanes``: what its handler returned. Returns next pc, or -1 - state."""
     mask = load64(w + ACTIVE)
     if kind == L.K_BRA:
         target = load32(op + TARGET)
-        park(w, target, lanes, L.P_READY, 0)
+        if popcount32(lanes) < popcount32(mask & ~lanes):
+            put_off(w, pc + 1, mask & ~lanes, 0)
+            set_active(w, lanes)
+            return target
+        put_off(w, target, lanes, 0)
         set_active(w, mask & ~lanes)
         return pc + 1
     if kind == L.K_EXIT:
@@ -184,10 +285,7 @@ def control(w, op, pc, kind, lanes):
             set_active(w, mask)
             return pc + 1
     elif kind == L.K_BSSY:
-        register = load64(op + IMM0)
-        for lane in range(32):
-            if (mask >> lane) & 1:
-                store32(w + B_ROW + register * ROW_BYTES + 4 * lane, mask)
+        set_barrier(w, load64(op + IMM0), mask, mask)
         return pc + 1
     elif kind == L.K_BREAK:
         register = load64(op + IMM0)
@@ -203,14 +301,20 @@ def control(w, op, pc, kind, lanes):
         if lanes != mask:  # a guarded BSYNC: the other lanes go on
             if lanes == 0:
                 return pc + 1
-            park(w, pc + 1, lanes, L.P_BSYNC + register, 0)
+            park(w, pc, lanes, L.P_BSYNC + register, 0)
             set_active(w, mask & ~lanes)
             return pc + 1
-        expected = barrier_mask(w, register, mask) & ~load64(w + EXITED) & ALL
-        if (expected & ~mask) == 0:
+        members = barrier_mask(w, register, mask)
+        missing = members & ~load64(w + EXITED) & ALL & ~mask
+        if missing == 0:
             return pc + 1
-        park(w, pc + 1, mask, L.P_BSYNC + register, 0)
-        try_release(w)
+        if (missing & ~yielded(w)) == 0:
+            set_barrier(w, register, members, 0)
+            return pc + 1
+        park(w, pc, mask, L.P_BSYNC + register, 0)
+        if complete(w, load64(w + GROUPS) - 1, yielded(w)) != 0:
+            release(w, yielded(w))
+            return load64(w + PC)
     elif kind == L.K_WARPSYNC:
         if lanes == 0:
             return pc + 1
@@ -219,25 +323,27 @@ def control(w, op, pc, kind, lanes):
         request = load64(w + 8 * L.W_RESULT)
         row = w + load32(op + FIRST_OPERAND)
         wanted = lanes
-        if request != 0 and (request >> 32) == 0:
-            for lane in range(32):
-                if (mask >> lane) & 1:
-                    wanted |= load32(row + 4 * lane) & ALL
-        if (request & ALL) == 0 or (request >> 32) == 0:
+        if (request >> 32) == 0:
+            if request != 0:
+                for lane in range(32):
+                    if (mask >> lane) & 1:
+                        wanted |= load32(row + 4 * lane) & ALL
             if (wanted & ~load64(w + EXITED) & ALL & ~mask) == 0:
                 return pc + 1
-        if (request & ALL) == 0:
-            park(w, pc + 1, mask, L.P_WARPSYNC, lanes)
+        if (request & ALL) != 0:
+            wanted = load32(row + 4 * lowest_bit(mask)) & ALL
+            same = same_lanes(row, mask, wanted)
+            put_off(w, pc, mask & ~same, mask & ~same)
+            set_active(w, same)
+            mask = same
         else:
-            left = mask
-            while left != 0:
-                wanted = load32(row + 4 * lowest_bit(left)) & ALL
-                same = same_lanes(row, left, wanted)
-                park(w, pc + 1, same, L.P_WARPSYNC, wanted)
-                left &= ~same
-                if left != 0:
-                    replay(w, left)
-        try_release(w)
+            wanted = lanes
+        if (wanted & ~load64(w + EXITED) & ALL & ~mask) == 0:
+            return pc + 1
+        park(w, pc, mask, L.P_WARPSYNC, wanted)
+        if complete(w, load64(w + GROUPS) - 1, 0) != 0:
+            release(w, 0)
+            return load64(w + PC)
     elif kind == L.K_BAR:
         if lanes == 0:
             return pc + 1
@@ -259,40 +365,53 @@ def control(w, op, pc, kind, lanes):
 
 @compiled
 def indirect(w, op, pc, lanes, n_ops):
-    """RET, BRX, CALL through registers: one issue splits the group by target; the first lane's goes first."""
+    """RET, BRX, CALL through registers: lanes with one target go on, the others execute it again."""
     mask = load64(w + ACTIVE)
     row = w + load32(op + FIRST_OPERAND)
     base = load64(op + IMM0)
-    idle = mask & ~lanes
-    if idle != 0:
-        park(w, pc + 1, idle, L.P_READY, 0)
-    first = -1
-    left = lanes
-    while left != 0:
-        value = load32(row + 4 * lowest_bit(left))
-        same = same_lanes(row, left, value & ALL)
-        left &= ~same
-        target = value + base if value < 0 else (value & ALL) + base
-        if target < 0 or (target & 15) != 0 or (target >> 4) >= n_ops:
-            return -100
-        if first < 0:
-            first = target >> 4
-            if same != mask:
-                set_active(w, same)
-        else:
-            park(w, target >> 4, same, L.P_READY, 0)
-        if left != 0:
-            replay(w, left)
-    return first
+    if lanes != mask:
+        put_off(w, pc + 1, mask & ~lanes, 0)
+    value = load32(row + 4 * lowest_bit(lanes))
+    some = same_lanes(row, lanes, value & ALL)
+    rest = lanes & ~some
+    if popcount32(some) > popcount32(rest) and rest != 0:
+        value = load32(row + 4 * lowest_bit(rest))
+        some = same_lanes(row, rest, value & ALL)
+        rest = lanes & ~some
+    target = value + base if value < 0 else (value & ALL) + base
+    if target < 0 or (target & 15) != 0 or (target >> 4) >= n_ops:
+        return -100
+    if rest != 0:
+        put_off(w, pc, rest, rest)
+    if some != mask:
+        set_active(w, some)
+    return target >> 4
 
 
 @compiled
-def run_warp(w, ops, n_ops, counts, quantum, context):
+def repeated(w, counts):
+    """Take what the current group is about to execute again out of the source page's counts."""
+    again = load64(w + AGAIN)
+    if again != 0:
+        at = counts + 32 * load64(w + PC)
+        whole = 1 if again == load64(w + ACTIVE) else 0
+        lanes = popcount32(again)
+        store64(at, load64(at) - whole)
+        store64(at + 8, load64(at + 8) - lanes)
+        store64(at + 16, load64(at + 16) + whole)
+        store64(at + 24, load64(at + 24) + lanes)
+        store64(w + AGAIN, 0)
+
+
+@compiled
+def run_warp(w, ops, n_ops, counts, quantum, fair):
     """Run a warp until it blocks, ends, faults, fills the event buffer or has issued ``quantum``.
 
-    counts: address of (executions, lanes, replays, lanes of replays) of 64-bit integers, one an operation.
+    counts: address of (executions, lanes, replays, lanes of replays) of 64-bit integers, one an operation;
+    fair: give way after the quantum, for kernels whose lanes wait for one another in loops of their own.
     Returns (R_* or R_DONE with the new state in W_STATE, instructions issued).
     """
+    repeated(w, counts)
     pc = load64(w + PC)
     lanes = popcount32(load64(w + ACTIVE))
     issued = 0
@@ -333,7 +452,8 @@ def run_warp(w, ops, n_ops, counts, quantum, context):
             pc += 1
             continue
         if kind == L.K_YIELD:
-            rotate(w, pc + 1)
+            give_way(w, pc + 1)
+            repeated(w, counts)
             pc = load64(w + PC)
             lanes = popcount32(load64(w + ACTIVE))
             continue
@@ -347,18 +467,14 @@ def run_warp(w, ops, n_ops, counts, quantum, context):
                 break
         else:
             following = control(w, op, pc, kind, result)
-        replays = load64(w + REPLAYS)
-        if replays != 0:
-            store64(at + 16, load64(at + 16) + (replays & ALL))
-            store64(at + 24, load64(at + 24) + (replays >> 32))
-            store64(w + REPLAYS, 0)
         if following < 0:
             store64(w + 8 * L.W_STATE, -1 - following)
             return L.R_DONE, issued
+        repeated(w, counts)
         pc = following
         lanes = popcount32(load64(w + ACTIVE))
-    if status == L.R_QUANTUM:
-        rotate(w, pc)
+    if status == L.R_QUANTUM and fair:
+        give_way(w, pc)
     else:
         store64(w + PC, pc)
     return status, issued

@@ -1,131 +1,173 @@
-"""Which lanes of a diverged warp go on first: ``python -m gpusim.validation.microbench.divergence OUT.json``.
+"""Order and meeting of a diverged warp's lanes: one-warp kernels, their records, and the comparison.
 
-One warp a launch, its lanes sent to chosen places: two sides of a branch, up to three arrivals at one join,
-loops that lanes leave at chosen trips (by a taken branch, by falling through, with a call inside), a jump
-table.  Each place takes a ticket from a counter, so the order is in the results; under ncu (source counters,
-``smsp__inst_executed.sum``, ``smsp__thread_inst_executed.sum``) the rows come in the order of OUT.json.
+``divergence.cu`` sends each lane to a chosen place: sides of a branch, arrivals at one meeting point, trips of
+loops, targets of a jump table or a call, depths of recursion.  A launch is one row of a table of places.
+
+``python -m gpusim.validation.microbench.divergence bundle DIR`` writes a bundle for
+``gpusim.validation.device_outputs``; run there on the GPU, plain (the logs: who came first) and under ncu;
+``... record DIR RAW.csv SOURCE.csv OUTPUTS.npz RECORD.json.xz`` makes the record of what comes back;
+``... compare [RECORD.json.xz]`` simulates every launch again and prints what differs.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import lzma
 import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-SOURCE = r"""
-#define KERNEL extern "C" __global__ void __launch_bounds__(32)
-__device__ __forceinline__ unsigned ticket(unsigned* counter) {
-  unsigned t;  // volatile: stays in its place, and keeps a branch a branch
-  asm volatile("atom.shared.add.u32 %0,[%1],1;" : "=r"(t)
-               : "r"((unsigned)__cvta_generic_to_shared(counter)) : "memory");
-  return t;
-}
-#define BEGIN \
-  __shared__ unsigned counter; \
-  const unsigned lane = threadIdx.x, w = where[lane]; \
-  unsigned t = 0; \
-  if (lane == 0) counter = 0; \
-  __syncwarp(); \
-  if (w == 99) return;
+from gpusim import program
+from gpusim.output import atomic_write
+from gpusim.simulate import simulate
+from gpusim.validation.launches import HERE, Row, write_bundle
+from gpusim.validation.ncu_export import read_raw, read_source
+from gpusim.validation.profiler import align
 
-KERNEL sides(const unsigned* where, unsigned* out) {
-  BEGIN
-  if (w) { t = ticket(&counter); } else { t = ticket(&counter) + 100; }
-  __syncwarp();
-  out[lane] = t;
-}
-KERNEL join(const unsigned* where, const unsigned* in, unsigned* out) {
-  BEGIN
-  unsigned v = 7;
-  if (w != 0) {
-    v = in[lane];
-    if (w + v != 1) v = in[v + lane] + ticket(&counter);
-  }
-  out[lane] = v;
-}
-KERNEL leave(const unsigned* where, const unsigned* in, unsigned* out) {
-  BEGIN
-  unsigned k = 0;
-#pragma unroll 1
-  do {
-    t += in[t & 1];
-    if (t + k >= w) break;
-    t = in[ticket(&counter) & 1];  // 0
-  } while (++k < 40);
-  out[lane] = t + k;
-}
-KERNEL fall(const unsigned* where, const unsigned* in, unsigned* out) {
-  BEGIN
-  unsigned k = 0;
-#pragma unroll 1
-  do { t += in[t & 1]; ++k; } while (k < w);
-  out[lane] = t + k;
-}
-__device__ __noinline__ unsigned step(unsigned v, unsigned k) { return (v ^ k) * 1664525u + 1013904223u; }
-KERNEL call(const unsigned* where, const unsigned* in, unsigned* out) {
-  BEGIN
-#pragma unroll 1
-  for (unsigned k = 0; k < w; ++k) t = step(t, k);
-  out[lane] = t;
-}
-KERNEL table(const unsigned* where, const unsigned* in, unsigned* out) {
-  BEGIN
-  unsigned r = in[lane];
-  switch (w) {
-    case 0: r += ticket(&counter); break;
-    case 1: r ^= ticket(&counter) + 77; break;
-    case 2: r -= ticket(&counter) << 2; break;
-    case 3: r = __popc(r) + ticket(&counter); break;
-    case 4: r = r * 5 + ticket(&counter); break;
-    case 5: r |= ticket(&counter) & 0xf0; break;
-    case 6: r = r / 3 + ticket(&counter); break;
-    case 7: r = __brev(r) + ticket(&counter); break;
-    default: r = 11; break;
-  }
-  out[lane] = r;
-}
-"""
-KERNELS = ("sides", "join", "leave", "fall", "call", "table")
-#: Largest place a kernel knows, and the place of lanes that are off.
-PLACES, OFF = {"sides": 1, "join": 2, "leave": 6, "fall": 6, "call": 6, "table": 7}, 99
+SCHEMA = "gpusim.divergence/1"
+SOURCE = Path(__file__).with_suffix(".cu")
+RECORD = HERE / "measurements" / "h200" / "divergence.json.xz"
+#: Places a kernel knows, and the place of lanes that leave at once.
+PLACES = {
+    "sides": 2, "join": 3, "fall": 7, "call": 7, "leave": 7, "forks": 16, "table": 9, "pointer": 8, "pure": 8,
+    "targets": 8, "sites": 6, "recurse": 7, "nested": 8, "spread": 8,
+}  # fmt: skip
+OFF = 99
+LOG_WORDS = 1024 + 32
+METRICS = ("smsp__inst_executed.sum", "smsp__thread_inst_executed.sum")
+COLUMNS = ("inst_executed", "thread_inst_executed")
 
 
-def patterns() -> list[tuple[str, list[int]]]:
-    """(kernel, place of each lane) of each launch: split sizes and who holds the low lanes, then random."""
-    rng = np.random.default_rng(3)
-    out: list[tuple[str, list[int]]] = []
+@cache
+def patterns() -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """(kernel, place of each lane) of each launch: split sizes and who holds the low lanes, ties, random."""
+    rng = np.random.default_rng(5)
+    out: list[tuple[str, tuple[int, ...]]] = []
     for n in range(1, 32):
         low = [int(lane < n) for lane in range(32)]
-        out += [("sides", low), ("sides", [1 - x for x in low])]
-    for n in (2, 4, 8, 16, 30):  # ties, with lanes off and in every arrangement
-        for _ in range(6):
-            on = rng.permutation(32)[:n]
-            places = np.full(32, OFF)
-            places[on] = np.arange(n) % 2
-            out.append(("sides", places.tolist()))
-    for kernel in KERNELS:
-        for _ in range(24):
-            weights = rng.dirichlet(np.full(PLACES[kernel] + 1, 0.6))
-            out.append((kernel, rng.choice(PLACES[kernel] + 1, 32, p=weights).tolist()))
-    return out
+        out += [("sides", tuple(low)), ("sides", tuple(1 - x for x in low))]
+    for kernel, places in PLACES.items():
+        for i in range(12):  # groups of equal size, lanes off, in every arrangement
+            groups = min(places, 2 + i % 4)
+            size = (1, 2, 3, 5, 8)[i % 5] if groups < 4 else 1 + i % 6
+            row = np.full(32, OFF)
+            lanes = rng.permutation(32)[: groups * size]
+            row[lanes] = rng.permutation(places)[np.arange(len(lanes)) % groups]
+            out.append((kernel, tuple(row.tolist())))
+        for i in range(28):
+            share = rng.dirichlet(np.full(places, 0.3 + 0.5 * (i % 3)))
+            row = rng.choice(places, 32, p=share)
+            if i % 4 == 0:
+                row[rng.permutation(32)[: 2 + i // 2]] = OFF
+            out.append((kernel, tuple(row.tolist())))
+    return tuple(out)
 
 
-def main(out: str) -> None:
-    """Run every pattern once; write patterns and results in order."""
-    import cupy as cp
+@cache
+def module(arch: str = "sm_90") -> program.Module:
+    return program.compile(SOURCE, arch=arch)
 
-    module = cp.RawModule(code=SOURCE)
-    words, result = cp.zeros(128, cp.uint32), cp.zeros(32, cp.uint32)
-    rows: list[dict[str, Any]] = []
-    for kernel, where in patterns():
-        arguments = (cp.asarray(np.array(where, np.uint32)), *((words,) if kernel != "sides" else ()), result)
-        module.get_function(kernel)((1,), (32,), arguments)
-        rows.append({"kernel": kernel, "where": where, "out": cp.asnumpy(result).tolist()})
-    with open(out, "w", encoding="utf-8") as file:
-        json.dump(rows, file)
+
+def code_sha256(entry: str) -> str:
+    """Of the kernel's machine code, which line tables and paths do not change."""
+    section = module().elf.section(f".text.{entry}")
+    assert section is not None
+    return hashlib.sha256(section.data).hexdigest()
+
+
+def table() -> np.ndarray:
+    return np.array([row for _, row in patterns()], np.uint32)
+
+
+def arguments(index: int, where: Any) -> list[Any]:
+    """In parameter order."""
+    return [
+        where, {"kind": "scalar", "dtype": "uint32", "value": index},
+        {"kind": "array", "dtype": "uint32", "n": 256, "init": "zeros"},
+        {"kind": "array", "dtype": "uint32", "n": LOG_WORDS, "init": "zeros"},
+    ]  # fmt: skip
+
+
+def bundle(folder: Path) -> None:
+    """Cubin, table and ``launches.json`` for the GPU machine."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = (folder / "where.npy").resolve()
+    np.save(file, table().reshape(-1))
+    where = {"kind": "array", "dtype": "uint32", "n": table().size, "init": f"file:{file}"}
+    rows = [
+        Row(f"{index:03}", kernel, (1, 1, 1), (32, 1, 1), 0, tuple(arguments(index, where)), module())
+        for index, (kernel, _) in enumerate(patterns())
+    ]
+    write_bundle(rows, folder)
+
+
+def record(raw: Path, source: Path, outputs: Path) -> dict[str, Any]:
+    """What was measured of each launch, in order: counters, the source page's columns, the log."""
+    launches = [row for row in read_raw(raw) if row.name in PLACES]
+    pages = align(launches, read_source(source))
+    logs = np.load(outputs)
+    versions = json.loads(outputs.with_suffix(".json").read_text(encoding="utf-8"))["versions"]
+    out = []
+    for index, ((kernel, where), launch, page) in enumerate(zip(patterns(), launches, pages, strict=True)):
+        assert launch.name == kernel and page is not None
+        log = logs[f"{index:03}|3"]
+        marks = int(np.flatnonzero(log[:1024])[-1]) + 1 if log[:1024].any() else 0
+        out.append({
+            "kernel": kernel, "where": where,
+            "metrics": {name: int(launch.metrics[name].number) for name in METRICS},
+            "columns": {c: [int(row["columns"][c]) for row in page.rows] for c in COLUMNS},
+            "log": log[:marks].tolist(), "results": log[1024:].tolist(),
+        })  # fmt: skip
+    return {
+        "schema": SCHEMA, "versions": versions,
+        "code_sha256": {kernel: code_sha256(kernel) for kernel in PLACES}, "launches": out,
+    }  # fmt: skip
+
+
+def load(path: Path = RECORD) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(lzma.decompress(path.read_bytes()))
+    assert found["schema"] == SCHEMA
+    return found
+
+
+def differences(index: int, launch: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """(what, predicted, measured) of every pair of one launch: counters, instructions, the log."""
+    result = simulate(module()[launch["kernel"]], 1, 32, arguments(index, table().reshape(-1)), full=True, jobs=1)
+    for name, value in launch["metrics"].items():
+        yield name, result.metrics[name].value, value
+    for name, values in launch["columns"].items():
+        for row, value in zip(result.instructions, values, strict=True):
+            yield f"{name} {row['pc']:04x} {row['sass']}", row[name], value
+
+
+def main(arguments_: list[str]) -> int:
+    """See the module's text."""
+    if arguments_[0] == "bundle":
+        bundle(Path(arguments_[1]))
+        return 0
+    if arguments_[0] == "record":
+        raw, source, outputs, path = map(Path, arguments_[1:5])
+        text = json.dumps(record(raw, source, outputs), separators=(",", ":"))
+        atomic_write(path, lzma.compress(text.encode(), preset=9))
+        return 0
+    tally: Counter[tuple[str, bool]] = Counter()
+    for index, launch in enumerate(load(*map(Path, arguments_[1:2]))["launches"]):
+        try: found=list(differences(index, launch))
+        except Exception as e: print(index, launch['kernel'], 'ERR', str(e)[:100]); tally[launch["kernel"],False]+=1; continue
+        for what, ours, measured in found:
+            tally[launch["kernel"], ours == measured] += 1
+            if ours != measured:
+                print(f"{index:03} {launch['kernel']:8} {what}: {ours}, measured {measured}")
+    for kernel in PLACES:
+        print(f"{kernel:8} {tally[kernel, True]:,} of {tally[kernel, True] + tally[kernel, False]:,} pairs equal")
+    return int(any(n for (_, equal), n in tally.items() if not equal))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    sys.exit(main(sys.argv[1:]))
