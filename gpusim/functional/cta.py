@@ -64,6 +64,8 @@ def start_cta(slots, s, cta, q, context):
         store64(w + EXITED, ~lanes & ALL)
         store64(w + GROUPS, 0)
         store64(w + 8 * L.W_AGAIN, 0)
+        store64(w + 8 * L.W_REPEATED, 0)
+        store64(w + 8 * L.W_SLOW, 0)
         store64(w + PC, 0)
         store64(w + STATE, L.S_READY)
         store64(w + 8 * L.W_POOL, q[Q_POOL])

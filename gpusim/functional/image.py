@@ -183,6 +183,8 @@ class Builder:
             op["target"] = self._target(p.bound, instruction) // 16
         elif row.control == "INDIRECT":
             op["imm0"] = self._base(instruction)
+        elif row.name == "BMOV" and instruction.operands[0].kind == "B":
+            op["kind"], op["imm0"] = L.K_BMOV, instruction.operands[0].index
 
     def _symbol(self, name: str, instruction: Instruction) -> int:
         name = name.strip("`()")

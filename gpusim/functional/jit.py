@@ -243,8 +243,8 @@ class Handler:
             mask = x.exec
             if _uniform(o):  # one value for the whole warp, whichever lanes are active, if any executes
                 mask = guard if o_guard is None or _uniform(o_guard) else some
-            elif o.kind == "B":  # one value for the group
-                mask = active & some
+            elif o.kind == "B":  # likewise
+                mask = some
             for k, v in enumerate(flat):
                 x.store_row(x.b.add(address, x.i64c(L.ROW * k)), v, mask)
 

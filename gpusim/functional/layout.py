@@ -34,9 +34,11 @@ W_PC = 12  # operation index the current group continues at
 W_RESULT = 13  # BAR: request (see functional.cta), later the result of its reduction
 W_CTA_STATE = 14  # address of the CTA's 16 words: threads that arrived by BAR.ARV, one a barrier
 W_AGAIN = 15  # lanes of the current group that are about to execute its instruction a second time
-W_PARKED = 16  # up to 32 parked groups x (pc, mask, why, extra)
+W_REPEATED = 16  # those of the instruction just issued
+W_SLOW = 17  # barrier registers that no BSSY alone wrote, one bit each
+W_PARKED = 32  # up to 32 parked groups x (pc, mask, why, extra), from the back of the queue to its front
 PARKED_WORDS = 4
-W_HEADER_WORDS = 144
+W_HEADER_WORDS = 160
 
 ACTIVE_ROW = W_HEADER_WORDS * 8  # bytes; the rows follow
 ROWS = ACTIVE_ROW + ROW
@@ -56,7 +58,7 @@ ROW_TRUE = 8  # PT / UPT as a source
 ROW_PTRASH = 9  # PT as a destination
 ROW_P = 10  # P0-P6
 ROW_UP = 17  # UP0-UP6
-ROW_B = 24  # B0-B15: lane masks
+ROW_B = 24  # B0-B15: a mask of lanes each, the same in every lane
 ROW_LANE = 40  # lane index
 ROW_TID_X, ROW_TID_Y, ROW_TID_Z = 41, 42, 43
 ROW_CTAID_X, ROW_CTAID_Y, ROW_CTAID_Z = 44, 45, 46
@@ -124,6 +126,7 @@ K_INDIRECT = 8  # RET, BRX, CALL through a register: each lane's target is in ro
 K_NOP = 9
 K_YIELD = 10
 K_TRAP = 11
+K_BMOV = 12  # writes a barrier register
 
 # --- what running a launch comes back with
 R_DONE = 0

@@ -2,22 +2,24 @@
 
 The lanes of a warp form convergent groups.  One group is current; the others are parked with the operation they
 continue at and what they wait for.  The hardware's own instructions keep them together: BSSY notes in a barrier
-register (here one value a lane, so that diverged groups can reuse the register) which lanes must meet, BSYNC
-waits for them, BREAK takes lanes out, EXIT lets others stop waiting.  WARPSYNC waits for the lanes in its mask.
+register of the warp which lanes must meet, BSYNC waits for them, BREAK takes lanes out, EXIT lets others stop
+waiting.  WARPSYNC waits for the lanes in its mask.
 
 Who goes on when lanes part was measured (docs/rules.md, "Diverged warps"; measurements/h200/divergence.json.xz):
 
-* at a branch the side with fewer lanes, at a tie the side that falls through; at an indirect branch the lanes that
-  go where the lowest lane goes, or, where those are more than half, where the lowest of the others goes;
-* the rest is put off.  When the current group has to wait or ends, the group put off last goes on, alone; those
-  put off before it were found again by where they are, so that all groups at one instruction go on as one, last
-  put off first.  Lanes that wait at that very instruction, a BSYNC, execute it once more with them;
-* YIELD puts the current group behind all others.  BSYNC does not wait for lanes that yielded.
+* At a branch the side with fewer lanes goes on, at a tie the side that falls through; at an indirect branch the
+  lanes that go where the lowest lane goes or, if those are more than half, where the lowest of the others goes.
+* The rest is put off.  When the current group has to wait or ends, the group put off last goes on, alone.  Those
+  put off before it stand in a queue: last in, first out.  A group taken from the queue takes all others with it
+  that are at the same instruction, those that wait there at a BSYNC too: they execute it again.
+* Groups that wait at a BSYNC, and groups that execute YIELD, stand at the queue's other end.  BSYNC does not wait
+  for lanes that yielded.  A waiting group that is at the front before its barrier is complete passes.
+* A barrier is complete at once for all lanes; but where a BMOV wrote its register, or it joins two BSSY, its lanes
+  execute BSYNC once more.
 
 Counters: an instruction counts once for each group that issues it, with that group's lanes, whether or not its
-guard holds (hardware.md 11).  Lanes that execute an instruction a second time (what is left over at an indirect
-branch, those that wait at a BSYNC, as above) are not counted again by the profiler's source page, which counts in
-front of the instruction: these replays are counted apart.
+guard holds (hardware.md 11).  The profiler's source page counts in front of the instruction and so leaves out
+lanes that execute it a second time: these replays are counted apart.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from gpusim.functional import layout as L
 from gpusim.functional.raw import call_handler, load32, load64, lowest_bit, popcount32, store32, store64
 
 ACTIVE, PC, GROUPS, EXITED = 8 * L.W_ACTIVE, 8 * L.W_PC, 8 * L.W_GROUPS, 8 * L.W_EXITED
-AGAIN = 8 * L.W_AGAIN
+AGAIN, REPEATED, SLOW = 8 * L.W_AGAIN, 8 * L.W_REPEATED, 8 * L.W_SLOW
 PARKED, PARKED_BYTES = 8 * L.W_PARKED, 8 * L.PARKED_WORDS
 # of a parked group
 P_PC, P_MASK, P_WHY, P_EXTRA = 0, 8, 16, 24
@@ -51,14 +53,33 @@ def parked(w, index):
 
 
 @compiled
-def park(w, pc, mask, why, extra):
-    """extra: WARPSYNC: the lanes to wait for; BAR: its request; otherwise the lanes that execute ``pc`` again."""
-    n = load64(w + GROUPS)
-    at = parked(w, n)
+def write_group(at, pc, mask, why, extra):
     store64(at + P_PC, pc)
     store64(at + P_MASK, mask)
     store64(at + P_WHY, why)
     store64(at + P_EXTRA, extra)
+
+
+@compiled
+def park(w, pc, mask, why, extra):
+    """At the front of the queue.
+
+    extra: WARPSYNC: the lanes to wait for; BAR: its request; otherwise the lanes that execute ``pc`` again.
+    """
+    n = load64(w + GROUPS)
+    write_group(parked(w, n), pc, mask, why, extra)
+    store64(w + GROUPS, n + 1)
+
+
+@compiled
+def park_behind(w, pc, mask, why):
+    """At the back of the queue."""
+    n = load64(w + GROUPS)
+    for i in range(n, 0, -1):
+        for k in range(4):
+            at = parked(w, i) + 8 * k
+            store64(at, load64(at - PARKED_BYTES))
+    write_group(parked(w, 0), pc, mask, why, 0)
     store64(w + GROUPS, n + 1)
 
 
@@ -75,7 +96,7 @@ def unpark(w, index):
 
 @compiled
 def put_off(w, pc, mask, again):
-    """Park a group that goes on once the current one cannot; the one put off before it is no longer the next."""
+    """Park a group that goes on once the current one cannot; the one put off before it joins the queue."""
     for i in range(load64(w + GROUPS)):
         if load64(parked(w, i) + P_WHY) == L.P_NEXT:
             store64(parked(w, i) + P_WHY, L.P_READY)
@@ -90,91 +111,70 @@ def resume(w, pc, mask, again):
 
 
 @compiled
-def barrier_mask(w, register, mask):
-    """The lanes that must meet at a convergence barrier, as the lanes in ``mask`` know it."""
-    lane = lowest_bit(mask)
-    return load32(w + B_ROW + register * ROW_BYTES + 4 * lane) & ALL
+def alive(w):
+    return ~load64(w + EXITED) & ALL
 
 
 @compiled
-def set_barrier(w, register, lanes, members):
+def barrier(w, register):
+    """The lanes that must meet at a convergence barrier, exited ones included."""
+    return load32(w + B_ROW + register * ROW_BYTES) & ALL
+
+
+@compiled
+def set_barrier(w, register, members, slow):
+    """slow: lanes that have met execute BSYNC once more."""
     for lane in range(32):
-        if (lanes >> lane) & 1:
-            store32(w + B_ROW + register * ROW_BYTES + 4 * lane, members)
+        store32(w + B_ROW + register * ROW_BYTES + 4 * lane, members)
+    store64(w + SLOW, (load64(w + SLOW) & ~(1 << register)) | (slow << register))
 
 
 @compiled
-def yielded(w):
-    """Lanes that gave way and have not had their turn yet."""
+def is_slow(w, register):
+    return (load64(w + SLOW) >> register) & 1
+
+
+@compiled
+def lanes_parked(w, first, last):
+    """Lanes of the groups parked for a reason in a range."""
     mask = 0
     for i in range(load64(w + GROUPS)):
-        if load64(parked(w, i) + P_WHY) == L.P_YIELDED:
+        why = load64(parked(w, i) + P_WHY)
+        if first <= why <= last:
             mask |= load64(parked(w, i) + P_MASK)
     return mask
 
 
 @compiled
-def expectation(w, at):
-    """The lanes a parked group waits for (exited ones included)."""
-    why = load64(at + P_WHY)
-    if why == L.P_WARPSYNC:
-        return load64(at + P_EXTRA)
-    return barrier_mask(w, why - L.P_BSYNC, load64(at + P_MASK))
+def pass_barrier(w, register, pc, met, slow):
+    """Clear a barrier; those of ``met`` at ``pc`` go on, past it or once more (slow), the others once more later.
 
-
-@compiled
-def complete(w, index, excused):
-    """Lanes that have met where group ``index`` waits, all that are expected but ``excused``; 0: not all yet.
-
-    Groups belong together if they wait for the same lanes: a barrier register that a recursive call uses
-    again names another meeting.
+    ``met`` holds the current group's lanes, if it is not parked, and waiting ones.
     """
-    at = parked(w, index)
-    why, wanted = load64(at + P_WHY), expectation(w, at)
-    met = 0
-    for i in range(load64(w + GROUPS)):
-        other = parked(w, i)
-        if load64(other + P_WHY) == why and expectation(w, other) == wanted:
-            met |= load64(other + P_MASK)
-    return 0 if (wanted & ~excused & ~load64(w + EXITED) & ALL & ~met) != 0 else met
-
-
-@compiled
-def waits(why):
-    return why == L.P_WARPSYNC or why >= L.P_BSYNC
-
-
-@compiled
-def release(w, away):
-    """Let lanes that have all met (but those in ``away``, at a BSYNC) go on; False if there are none."""
-    for i in range(load64(w + GROUPS)):
-        why = load64(parked(w, i) + P_WHY)
-        if not waits(why):
-            continue
-        met = complete(w, i, away if why >= L.P_BSYNC else 0)
-        if met == 0:
-            continue
-        if away != 0 and why >= L.P_BSYNC:
-            set_barrier(w, why - L.P_BSYNC, expectation(w, parked(w, i)), 0)
-        first, pc, j = 0, 0, 0
-        while j < load64(w + GROUPS):
-            at = parked(w, j)
-            mask = load64(at + P_MASK)
-            if load64(at + P_WHY) != why or (mask & ~met) != 0:
-                j += 1
-                continue
-            after = load64(at + P_PC) + 1
-            if first == 0 or after == pc:
-                first, pc = first | mask, after
-                unpark(w, j)
-            else:
-                store64(at + P_PC, after)
-                store64(at + P_WHY, L.P_READY)
-                store64(at + P_EXTRA, 0)
-                j += 1
-        resume(w, pc, first, 0)
-        return True
-    return False
+    here, i = met, 0
+    slow |= is_slow(w, register)
+    while i < load64(w + GROUPS):
+        at = parked(w, i)
+        mask = load64(at + P_MASK)
+        if load64(at + P_WHY) != L.P_BSYNC + register or (mask & met) == 0:
+            i += 1
+        elif load64(at + P_PC) == pc:
+            if (mask & ~met) == 0:
+                unpark(w, i)
+            else:  # lanes of another meeting at the same register, after a call
+                store64(at + P_MASK, mask & ~met)
+                i += 1
+        else:
+            here &= ~mask
+            slow = 1
+            store64(at + P_WHY, L.P_READY)
+            store64(at + P_EXTRA, mask)
+            i += 1
+    set_barrier(w, register, 0, 0)
+    if slow:
+        resume(w, pc, here, here)
+    else:
+        resume(w, pc + 1, here, 0)
 
 
 @compiled
@@ -194,65 +194,90 @@ def gather(w, pc):
 
 
 @compiled
+def meet_at_warpsync(w, wanted):
+    """Let the lanes that wait for ``wanted`` at WARPSYNC go on, if all have come."""
+    met, pc = 0, -1
+    for i in range(load64(w + GROUPS)):
+        at = parked(w, i)
+        if load64(at + P_WHY) == L.P_WARPSYNC and load64(at + P_EXTRA) == wanted:
+            met |= load64(at + P_MASK)
+            pc = load64(at + P_PC)
+    if (wanted & alive(w) & ~met) != 0:
+        return False
+    here, i = 0, 0
+    while i < load64(w + GROUPS):
+        at = parked(w, i)
+        if load64(at + P_WHY) != L.P_WARPSYNC or load64(at + P_EXTRA) != wanted:
+            i += 1
+        elif load64(at + P_PC) == pc:
+            here |= load64(at + P_MASK)
+            unpark(w, i)
+        else:
+            write_group(at, load64(at + P_PC) + 1, load64(at + P_MASK), L.P_READY, 0)
+            i += 1
+    resume(w, pc + 1, here, 0)
+    return True
+
+
+@compiled
+def meet(w):
+    """Let lanes go on that all have met because the others ended; False if there are none."""
+    for i in range(load64(w + GROUPS) - 1, -1, -1):
+        at = parked(w, i)
+        why = load64(at + P_WHY)
+        if why == L.P_WARPSYNC:
+            if meet_at_warpsync(w, load64(at + P_EXTRA)):
+                return True
+        elif why >= L.P_BSYNC:
+            members = barrier(w, why - L.P_BSYNC) & alive(w)
+            waiting = lanes_parked(w, why, why)
+            if (members & waiting) != 0 and (members & ~waiting) == 0:
+                pass_barrier(w, why - L.P_BSYNC, load64(at + P_PC), members, 0)
+                return True
+    return False
+
+
+@compiled
 def next_group(w):
     """Choose the group that goes on after the current one parked or ended; returns the warp's state."""
     n = load64(w + GROUPS)
     if n == 0:
         store64(w + ACTIVE, 0)
         return L.S_DONE
-    last, at_barrier = -1, False
     for i in range(n):
         at = parked(w, i)
-        why = load64(at + P_WHY)
-        if why == L.P_NEXT:
+        if load64(at + P_WHY) == L.P_NEXT:
             resume(w, load64(at + P_PC), load64(at + P_MASK), load64(at + P_EXTRA))
             unpark(w, i)
             return L.S_READY
+    stopped = lanes_parked(w, L.P_WARPSYNC, L.P_BAR)
+    for i in range(n - 1, -1, -1):
+        at = parked(w, i)
+        why = load64(at + P_WHY)
         if why == L.P_READY or why == L.P_YIELDED:
-            last = i
-        elif why == L.P_BAR:
-            at_barrier = True
-    if last >= 0:
-        gather(w, load64(parked(w, last) + P_PC))
-        return L.S_READY
-    if release(w, 0):
+            gather(w, load64(at + P_PC))
+            return L.S_READY
+        if why >= L.P_BSYNC:
+            if meet(w):
+                return L.S_READY
+            members = barrier(w, why - L.P_BSYNC) & alive(w)
+            if (members & stopped) == 0:
+                set_barrier(w, why - L.P_BSYNC, 0, 0)
+                gather(w, load64(at + P_PC))
+                return L.S_READY
+    if meet(w):
         return L.S_READY
     store64(w + ACTIVE, 0)
-    return L.S_BLOCKED if at_barrier else L.S_STUCK
+    return L.S_BLOCKED if lanes_parked(w, L.P_BAR, L.P_BAR) != 0 else L.S_STUCK
 
 
 @compiled
 def give_way(w, pc):
-    """Go behind all other groups; those that wait at a BSYNC for nobody else execute it again, and pass."""
-    mask = load64(w + ACTIVE)
     if load64(w + GROUPS) == 0:
-        resume(w, pc, mask, 0)
-        return
-    park(w, 0, 0, 0, 0)
-    for i in range(load64(w + GROUPS) - 1, 0, -1):
-        for k in range(4):
-            at = parked(w, i) + 8 * k
-            store64(at, load64(at - PARKED_BYTES))
-    at = parked(w, 0)
-    store64(at + P_PC, pc)
-    store64(at + P_MASK, mask)
-    store64(at + P_WHY, L.P_YIELDED)
-    store64(at + P_EXTRA, 0)
-    away = yielded(w)
-    for i in range(load64(w + GROUPS)):
-        why = load64(parked(w, i) + P_WHY)
-        if why < L.P_BSYNC:
-            continue
-        met = complete(w, i, away)
-        if met == 0:
-            continue
-        set_barrier(w, why - L.P_BSYNC, expectation(w, parked(w, i)), 0)
-        for j in range(load64(w + GROUPS)):
-            other = parked(w, j)
-            if load64(other + P_WHY) == why and (load64(other + P_MASK) & ~met) == 0:
-                store64(other + P_WHY, L.P_READY)
-                store64(other + P_EXTRA, load64(other + P_MASK))
-    next_group(w)
+        store64(w + PC, pc)
+    else:
+        park_behind(w, pc, load64(w + ACTIVE), L.P_YIELDED)
+        next_group(w)
 
 
 @compiled
@@ -269,6 +294,8 @@ def same_lanes(row, lanes, value):
 def control(w, op, pc, kind, lanes):
     """A control instruction; ``lanes``: what its handler returned. Returns next pc, or -1 - state."""
     mask = load64(w + ACTIVE)
+    again = load64(w + REPEATED)
+    store64(w + REPEATED, 0)
     if kind == L.K_BRA:
         target = load32(op + TARGET)
         if popcount32(lanes) < popcount32(mask & ~lanes):
@@ -285,36 +312,36 @@ def control(w, op, pc, kind, lanes):
             set_active(w, mask)
             return pc + 1
     elif kind == L.K_BSSY:
-        set_barrier(w, load64(op + IMM0), mask, mask)
+        register = load64(op + IMM0)
+        others = barrier(w, register) & alive(w) & ~mask
+        set_barrier(w, register, others | mask, 1 if others != 0 else 0)
         return pc + 1
     elif kind == L.K_BREAK:
         register = load64(op + IMM0)
         if lanes != 0:
-            members = barrier_mask(w, register, lanes)
-            for lane in range(32):
-                if (members >> lane) & 1:
-                    at = w + B_ROW + register * ROW_BYTES + 4 * lane
-                    store32(at, load32(at) & ~lanes)
+            set_barrier(w, register, barrier(w, register) & ~lanes, is_slow(w, register))
         return pc + 1
     elif kind == L.K_BSYNC:
         register = load64(op + IMM0)
         if lanes != mask:  # a guarded BSYNC: the other lanes go on
             if lanes == 0:
                 return pc + 1
-            park(w, pc, lanes, L.P_BSYNC + register, 0)
+            park_behind(w, pc, lanes, L.P_BSYNC + register)
             set_active(w, mask & ~lanes)
             return pc + 1
-        members = barrier_mask(w, register, mask)
-        missing = members & ~load64(w + EXITED) & ALL & ~mask
-        if missing == 0:
-            return pc + 1
-        if (missing & ~yielded(w)) == 0:
-            set_barrier(w, register, members, 0)
-            return pc + 1
-        park(w, pc, mask, L.P_BSYNC + register, 0)
-        if complete(w, load64(w + GROUPS) - 1, yielded(w)) != 0:
-            release(w, yielded(w))
+        members = barrier(w, register) & alive(w)
+        waiting = lanes_parked(w, L.P_BSYNC + register, L.P_BSYNC + register)
+        missing = members & ~mask & ~waiting
+        if (members & ~mask) == 0:
+            # those that execute it again have met already, unless lanes outside the barrier run on
+            if is_slow(w, register) == 0 or (again != 0 and (alive(w) & ~members & ~again & ~waiting) == 0):
+                set_barrier(w, register, 0, 0)
+                return pc + 1
+        if (missing & ~lanes_parked(w, L.P_YIELDED, L.P_YIELDED)) == 0:
+            waiting &= members
+            pass_barrier(w, register, pc, mask | waiting, 1 if missing != 0 and waiting != 0 else 0)
             return load64(w + PC)
+        park_behind(w, pc, mask, L.P_BSYNC + register)
     elif kind == L.K_WARPSYNC:
         if lanes == 0:
             return pc + 1
@@ -328,7 +355,7 @@ def control(w, op, pc, kind, lanes):
                 for lane in range(32):
                     if (mask >> lane) & 1:
                         wanted |= load32(row + 4 * lane) & ALL
-            if (wanted & ~load64(w + EXITED) & ALL & ~mask) == 0:
+            if (wanted & alive(w) & ~mask) == 0:
                 return pc + 1
         if (request & ALL) != 0:
             wanted = load32(row + 4 * lowest_bit(mask)) & ALL
@@ -338,11 +365,10 @@ def control(w, op, pc, kind, lanes):
             mask = same
         else:
             wanted = lanes
-        if (wanted & ~load64(w + EXITED) & ALL & ~mask) == 0:
+        if (wanted & alive(w) & ~mask) == 0:
             return pc + 1
         park(w, pc, mask, L.P_WARPSYNC, wanted)
-        if complete(w, load64(w + GROUPS) - 1, 0) != 0:
-            release(w, 0)
+        if meet_at_warpsync(w, wanted):
             return load64(w + PC)
     elif kind == L.K_BAR:
         if lanes == 0:
@@ -367,6 +393,7 @@ def control(w, op, pc, kind, lanes):
 def indirect(w, op, pc, lanes, n_ops):
     """RET, BRX, CALL through registers: lanes with one target go on, the others execute it again."""
     mask = load64(w + ACTIVE)
+    store64(w + REPEATED, 0)
     row = w + load32(op + FIRST_OPERAND)
     base = load64(op + IMM0)
     if lanes != mask:
@@ -401,6 +428,7 @@ def repeated(w, counts):
         store64(at + 16, load64(at + 16) + whole)
         store64(at + 24, load64(at + 24) + lanes)
         store64(w + AGAIN, 0)
+        store64(w + REPEATED, again)
 
 
 @compiled
@@ -431,6 +459,10 @@ def run_warp(w, ops, n_ops, counts, quantum, fair):
         store64(at + 8, load64(at + 8) + lanes)
         issued += 1
         if kind == L.K_DATA or kind == L.K_NOP:
+            pc += 1
+            continue
+        if kind == L.K_BMOV:
+            store64(w + SLOW, load64(w + SLOW) | (1 << load64(op + IMM0)))
             pc += 1
             continue
         result &= ALL

@@ -138,10 +138,9 @@ class WarpLanes(MemoryLanes):
         return self.load_row(self._predicate_row(index, uniform)).ne(0)
 
     def clear_source(self, position: int) -> None:
-        """Zero the barrier register a source was read from, for the whole group if any lane takes effect."""
-        some = self.b.icmp_unsigned("!=", self.ballot(self.exec), self.zero32)
-        lanes = self.from_ballot(self.b.select(some, self.active_mask(), self.zero32))
-        self.store_row(self.operand_address(self.sources[position]), self.const(0, "i32"), lanes)
+        """Zero the barrier register a source was read from, if any lane takes effect."""
+        some = self.i1_splat(self.b.icmp_unsigned("!=", self.ballot(self.exec), self.zero32))
+        self.store_row(self.operand_address(self.sources[position]), self.const(0, "i32"), some)
 
     def decline(self, lanes: V) -> None:
         """These lanes write nothing but false to the first destination, a predicate."""

@@ -124,8 +124,8 @@ def elect(call: Call) -> Any:
 
 @reference("BMOV")
 def bmov(call: Call, a: np.ndarray) -> Any:
-    """Lanes whose guard is false follow the first one (of a barrier register)."""
-    return (np.where(call.exec, a, a[first_lane(call)]).astype(np.uint64),)
+    """A barrier register takes the first active lane's value."""
+    return (_all(int(a[first_lane(call)])),)
 
 
 @reference("B2R.RESULT")

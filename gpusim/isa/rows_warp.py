@@ -132,7 +132,7 @@ def up2ur(x: Any, m: Any, which: str, a: Any, mask: int | None) -> Any:
 @row("BMOV", "i32 = B", "B = b32", modifiers="32 CLEAR", pipe="cbu",
      source="compiled code: barrier registers around calls")
 def bmov(x: Any, m: Any, a: Any) -> Any:
-    """A barrier register is the group's: lanes whose guard is false get the first one's value."""
+    """A barrier register is the warp's: it takes the first active lane's value."""
     if "CLEAR" in m:
         x.clear_source(0)
-    return x.exec.where(a, x.from_lane(a, x.first_active()))
+    return x.from_lane(a, x.first_active())

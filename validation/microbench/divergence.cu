@@ -176,6 +176,17 @@ KERNEL(recurse) {  // to a depth of its own
   mark(10);
 }
 
+__device__ __noinline__ unsigned divisor(unsigned a, unsigned b) { return b == 0 ? a : divisor(b, a % b); }
+KERNEL(euclid) {  // a loop that lanes leave after 1 to 8 trips, its end behind a call
+  BEGIN
+  log[1024 + lane] = divisor(w + 360, 84 + lane % 36);
+  mark(10);
+}
+KERNEL(depths) {  // both, one after the other
+  BEGIN
+  log[1024 + lane] = divisor(w + 360, 84 + lane % 36) * 1000 + down(w & 7, zero);
+}
+
 template <int depth>
 __device__ __forceinline__ void tree(const Log& mark, unsigned w, unsigned path) {
   if constexpr (depth > 0) {

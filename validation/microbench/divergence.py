@@ -36,7 +36,7 @@ RECORD = HERE / "measurements" / "h200" / "divergence.json.xz"
 #: Places a kernel knows, and the place of lanes that leave at once.
 PLACES = {
     "sides": 2, "join": 3, "fall": 7, "call": 7, "leave": 7, "forks": 16, "table": 9, "pointer": 8, "pure": 8,
-    "targets": 8, "sites": 6, "recurse": 7, "nested": 8, "spread": 8,
+    "targets": 8, "sites": 6, "recurse": 7, "nested": 8, "spread": 8, "euclid": 90, "depths": 90,
 }  # fmt: skip
 OFF = 99
 LOG_WORDS = 1024 + 32
@@ -65,6 +65,12 @@ def patterns() -> tuple[tuple[str, tuple[int, ...]], ...]:
             row = rng.choice(places, 32, p=share)
             if i % 4 == 0:
                 row[rng.permutation(32)[: 2 + i // 2]] = OFF
+            out.append((kernel, tuple(row.tolist())))
+    for i in range(48):  # few lanes
+        for kernel in ("sites", "recurse"):
+            row = np.full(32, OFF)
+            lanes = rng.permutation(32)[: 3 + i // 8]
+            row[lanes] = rng.integers(0, PLACES[kernel], len(lanes))
             out.append((kernel, tuple(row.tolist())))
     return tuple(out)
 
