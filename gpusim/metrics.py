@@ -88,6 +88,11 @@ SOURCE_COLUMNS: Mapping[str, tuple[str | Counter, tuple[str, ...]]] = {
 }
 
 
+def is_patched(name: str) -> bool:
+    """Whether the profiler measures it on patched code: the source page's columns, and what says so."""
+    return name in SOURCE_COLUMNS or "sass" in name or name.startswith("derived__")
+
+
 def _definitions() -> tuple[Definition, ...]:
     out = [
         Definition("smsp__inst_executed.sum", "inst", INST),

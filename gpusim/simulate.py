@@ -136,6 +136,7 @@ def _execution(
     symbols: Mapping[str, np.ndarray] | None,
     jobs: int | None,
     budget: int | None,
+    patched: np.ndarray | None = None,
 ) -> grid.Execution:
     kernel = image.kernel
     sms = spec.integer("device.sm_count")
@@ -152,6 +153,7 @@ def _execution(
         sms=sms,
         jobs=jobs,
         budget=budget,
+        patched=patched,
     )
 
 
@@ -215,7 +217,12 @@ def simulate(
     execution = _execution(image, launch, values, spec, occ, symbols, jobs, budget)
     geometry = SharedGeometry.from_device(spec), GlobalGeometry.from_device(spec)
     counts, counters, coverage = _count(execution, geometry, full, progress)
-    return _result(kernel, launch, spec, occ, counts, counters, coverage)
+    page = counts, counters
+    if execution.queued:
+        memory = np.array([i.opcode in names.CLASSES for i in kernel.instructions])
+        execution = _execution(image, launch, values, spec, occ, symbols, jobs, budget, memory)
+        page = _count(execution, geometry, full, progress)[:2]
+    return _result(kernel, launch, spec, occ, counts, counters, coverage, page)
 
 
 def _count(execution: grid.Execution, geometry: tuple[SharedGeometry, GlobalGeometry], full: bool,
@@ -394,10 +401,14 @@ def _result(
     counts: np.ndarray,
     counters: np.ndarray,
     coverage: Coverage,
+    page: tuple[np.ndarray, np.ndarray],
 ) -> SimResult:
+    """counts, counters: as the hardware counts; page: as the profiler's patched code does."""
     instructions = kernel.instructions
     classes = [names.CLASSES.get(i.opcode, "") for i in instructions]
+    patched = names.evaluate(classes, *page)
     values = names.evaluate(classes, counts, counters)
+    values |= {name: patched[name] for name in values if names.is_patched(name)}
     units = {d.name: d for d in names.DEFINITIONS}
     doubtful, gaps = _doubts(kernel, counts, counters)
     metrics: dict[str, Metric] = {}
@@ -416,6 +427,7 @@ def _result(
     metrics["launch__thread_count"] = Metric(launch.ctas * launch.threads, "thread", "exact")
     metrics["launch__waves_per_multiprocessor"] = Metric(
         round(occ.waves(launch.ctas, spec.integer("device.sm_count")), 2), "", "exact")
+    counts, counters = page
     rows = []
     live = kernel.live_registers
     waiting = waits(instructions)

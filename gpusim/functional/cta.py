@@ -31,7 +31,7 @@ SLOT_COLUMNS = 8
 
 # launch parameters (int64 vector)
 (Q_WARPS, Q_WARP_BYTES, Q_SHARED_BYTES, Q_REGISTERS, Q_OPS, Q_N_OPS, Q_LAST_LANES, Q_GRID_X, Q_GRID_Y,
- Q_LOCAL_BYTES, Q_QUANTUM, Q_BUDGET, Q_POOL, Q_FAIR) = range(14)
+ Q_LOCAL_BYTES, Q_QUANTUM, Q_BUDGET, Q_POOL, Q_FAIR, Q_PATCHED) = range(15)
 Q_WORDS = 16
 
 # progress of a worker (int64 vector)
@@ -66,6 +66,7 @@ def start_cta(slots, s, cta, q, context):
         store64(w + 8 * L.W_AGAIN, 0)
         store64(w + 8 * L.W_REPEATED, 0)
         store64(w + 8 * L.W_SLOW, 0)
+        store64(w + 8 * L.W_PATCHED, q[Q_PATCHED])
         store64(w + PC, 0)
         store64(w + STATE, L.S_READY)
         store64(w + 8 * L.W_POOL, q[Q_POOL])

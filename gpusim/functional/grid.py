@@ -28,7 +28,7 @@ from gpusim.functional.address_space import (
     AddressSpace,
     check_shape,
 )
-from gpusim.functional.image import Image
+from gpusim.functional.image import OPERATION, Image
 from gpusim.launch import Launch
 from gpusim.program import Kernel
 
@@ -62,12 +62,15 @@ class Worker:
 class Execution:
     """The state of one launch; ``run`` executes CTAs and adds to ``counts``.
 
-    counts: int64[operations][4], executions, active lanes, replays and their lanes by instruction.
+    counts: int64[operations][4], executions, active lanes, replays and their lanes by instruction; queued: lanes
+    of some warp went so many ways that the profiler's patched code may take them another way.
     """
 
     def __init__(self, image: Image, launch: Launch, space: AddressSpace, *, shared_bytes: int, resident: int,
-                 sms: int, jobs: int | None = None, budget: int | None = None) -> None:
-        """shared_bytes: static + dynamic + reserved; resident: CTAs the whole GPU holds at once."""
+                 sms: int, jobs: int | None = None, budget: int | None = None,
+                 patched: np.ndarray | None = None) -> None:
+        """shared_bytes: static + dynamic + reserved; resident: CTAs the whole GPU holds at once; patched: bool[operations],
+        execute as the code that the profiler patches there to count addresses (functional.warp)."""
         kernel = image.kernel
         check_shape(kernel, launch)
         self.image, self.launch, self.space = image, launch, space
@@ -78,6 +81,9 @@ class Execution:
         self.pool[:] = image.pool(self.banks).reshape(-1).view(np.uint8)
         self.operations = _aligned(image.operations.nbytes)
         self.operations[:] = image.operations.view(np.uint8).reshape(-1)
+        if patched is not None:
+            self.operations.view(OPERATION)["kind"][patched] = L.K_MEMORY
+        self.queued = False
         self.table = np.zeros((32, 2), np.int64)
         for number, data in self.banks.items():
             self.table[number] = data.ctypes.data, data.size - 16
@@ -106,6 +112,7 @@ class Execution:
             (C.Q_BUDGET, budget or DEFAULT_BUDGET),
             (C.Q_POOL, self.pool.ctypes.data),
             (C.Q_FAIR, int(image.traits.communicates)),
+            (C.Q_PATCHED, int(patched is not None)),
         ):
             self.q[place] = value
 
@@ -187,6 +194,7 @@ class Execution:
                     raise error
         for worker in crew:
             self.counts += worker.counts
+            self.queued = self.queued or bool(worker.context[L.C_QUEUED])
 
     def _drive(
         self, worker: Worker, ctas: np.ndarray, sink: Sink | None, progress: Callable[[int], None] | None

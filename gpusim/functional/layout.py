@@ -36,6 +36,7 @@ W_CTA_STATE = 14  # address of the CTA's 16 words: threads that arrived by BAR.A
 W_AGAIN = 15  # lanes of the current group that are about to execute its instruction a second time
 W_REPEATED = 16  # those of the instruction just issued
 W_SLOW = 17  # barrier registers that no BSSY alone wrote, one bit each
+W_PATCHED = 18  # 1: in the profiler's patched code
 W_PARKED = 32  # up to 32 parked groups x (pc, mask, why, extra), from the back of the queue to its front
 PARKED_WORDS = 4
 W_HEADER_WORDS = 160
@@ -81,6 +82,7 @@ C_CLOCK = 18  # instructions issued so far by this worker: stands in for a clock
 C_ERROR_SPACE = 19
 C_ERROR_WARP = 20  # address of the warp block that faulted
 C_SM_COUNT = 21
+C_QUEUED = 22  # 1: two groups of some warp were put off at a time
 C_WORDS = 32
 
 # --- operation block, byte offsets
@@ -127,6 +129,7 @@ K_NOP = 9
 K_YIELD = 10
 K_TRAP = 11
 K_BMOV = 12  # writes a barrier register
+K_MEMORY = 13  # as K_DATA; one that the profiler patches to count its addresses
 
 # --- what running a launch comes back with
 R_DONE = 0

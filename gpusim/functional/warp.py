@@ -14,12 +14,15 @@ Who goes on when lanes part was measured (docs/rules.md, "Diverged warps"; measu
   that are at the same instruction, those that wait there at a BSYNC too: they execute it again.
 * Groups that wait at a BSYNC, and groups that execute YIELD, stand at the queue's other end.  BSYNC does not wait
   for lanes that yielded.  A waiting group that is at the front before its barrier is complete passes.
-* A barrier is complete at once for all lanes; but where a BMOV wrote its register, or it joins two BSSY, its lanes
-  execute BSYNC once more.
+* Lanes that a barrier does not name pass it.  Those that it names go on together when the last of them comes; but
+  where a BMOV wrote its register, or two BSSY did, they execute BSYNC once more.
 
 Counters: an instruction counts once for each group that issues it, with that group's lanes, whether or not its
-guard holds (hardware.md 11).  The profiler's source page counts in front of the instruction and so leaves out
-lanes that execute it a second time: these replays are counted apart.
+guard holds (hardware.md 11).  The profiler's source page is measured on patched code, which counts in front of the
+instruction and so leaves out lanes that execute it a second time: these replays are counted apart.  Where more
+than one group is put off at a time, patched code can also take another course: lanes that wait at a BSYNC are
+not where the others come to it, and the branches in the patch of a memory instruction put the next group into the
+queue.  Such launches are executed once more that way (``patched``).
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from gpusim.functional.raw import call_handler, load32, load64, lowest_bit, popc
 
 ACTIVE, PC, GROUPS, EXITED = 8 * L.W_ACTIVE, 8 * L.W_PC, 8 * L.W_GROUPS, 8 * L.W_EXITED
 AGAIN, REPEATED, SLOW = 8 * L.W_AGAIN, 8 * L.W_REPEATED, 8 * L.W_SLOW
+PATCHED = 8 * L.W_PATCHED
 PARKED, PARKED_BYTES = 8 * L.W_PARKED, 8 * L.PARKED_WORDS
 # of a parked group
 P_PC, P_MASK, P_WHY, P_EXTRA = 0, 8, 16, 24
@@ -95,11 +99,18 @@ def unpark(w, index):
 
 
 @compiled
-def put_off(w, pc, mask, again):
-    """Park a group that goes on once the current one cannot; the one put off before it joins the queue."""
+def queue_next(w):
+    """The group put off last joins the queue."""
     for i in range(load64(w + GROUPS)):
         if load64(parked(w, i) + P_WHY) == L.P_NEXT:
             store64(parked(w, i) + P_WHY, L.P_READY)
+            store64(load64(w + 8 * L.W_CONTEXT) + 8 * L.C_QUEUED, 1)
+
+
+@compiled
+def put_off(w, pc, mask, again):
+    """Park a group that goes on once the current one cannot; the one put off before it joins the queue."""
+    queue_next(w)
     park(w, pc, mask, L.P_NEXT, again)
 
 
@@ -178,13 +189,20 @@ def pass_barrier(w, register, pc, met, slow):
 
 
 @compiled
-def gather(w, pc):
-    """Go on with every group that is ready at ``pc``; lanes that wait there at a BSYNC execute it again."""
+def gather(w, index):
+    """Go on with every group that is ready where group ``index`` is; lanes that wait there execute BSYNC again.
+
+    In the profiler's patched code, lanes that executed an instruction are behind the patch, the others in front.
+    """
+    pc, patched = load64(parked(w, index) + P_PC), load64(w + PATCHED)
+    first = load64(parked(w, index) + P_WHY) >= L.P_BSYNC or load64(parked(w, index) + P_EXTRA) != 0
     mask, again, i = 0, 0, 0
     while i < load64(w + GROUPS):
         at = parked(w, i)
         why = load64(at + P_WHY)
-        if load64(at + P_PC) == pc and (why == L.P_READY or why == L.P_YIELDED or why >= L.P_BSYNC):
+        ready = why == L.P_READY or why == L.P_YIELDED
+        behind = why >= L.P_BSYNC or (ready and load64(at + P_EXTRA) != 0)
+        if load64(at + P_PC) == pc and (ready or why >= L.P_BSYNC) and (patched == 0 or behind == first):
             mask |= load64(at + P_MASK)
             again |= load64(at + P_MASK) if why >= L.P_BSYNC else load64(at + P_EXTRA)
             unpark(w, i)
@@ -255,7 +273,7 @@ def next_group(w):
         at = parked(w, i)
         why = load64(at + P_WHY)
         if why == L.P_READY or why == L.P_YIELDED:
-            gather(w, load64(at + P_PC))
+            gather(w, i)
             return L.S_READY
         if why >= L.P_BSYNC:
             if meet(w):
@@ -263,7 +281,7 @@ def next_group(w):
             members = barrier(w, why - L.P_BSYNC) & alive(w)
             if (members & stopped) == 0:
                 set_barrier(w, why - L.P_BSYNC, 0, 0)
-                gather(w, load64(at + P_PC))
+                gather(w, i)
                 return L.S_READY
     if meet(w):
         return L.S_READY
@@ -276,6 +294,7 @@ def give_way(w, pc):
     if load64(w + GROUPS) == 0:
         store64(w + PC, pc)
     else:
+        store64(load64(w + 8 * L.W_CONTEXT) + 8 * L.C_QUEUED, 1)
         park_behind(w, pc, load64(w + ACTIVE), L.P_YIELDED)
         next_group(w)
 
@@ -341,7 +360,11 @@ def control(w, op, pc, kind, lanes):
             waiting &= members
             pass_barrier(w, register, pc, mask | waiting, 1 if missing != 0 and waiting != 0 else 0)
             return load64(w + PC)
-        park_behind(w, pc, mask, L.P_BSYNC + register)
+        if (mask & members) != 0:
+            park_behind(w, pc, mask & members, L.P_BSYNC + register)
+        if (mask & ~members) != 0:
+            set_active(w, mask & ~members)
+            return pc + 1
     elif kind == L.K_WARPSYNC:
         if lanes == 0:
             return pc + 1
@@ -451,7 +474,7 @@ def run_warp(w, ops, n_ops, counts, quantum, fair):
         op = ops + pc * OP_BYTES
         kind = load32(op + KIND)
         result = call_handler(load64(op + HANDLER), w, op)
-        if kind == L.K_DATA and result != L.OK:
+        if (kind == L.K_DATA or kind == L.K_MEMORY) and result != L.OK:
             status = L.R_EVENTS_FULL if result == L.EVENTS_FULL else L.R_FAULT
             break
         at = counts + 32 * pc
@@ -461,8 +484,14 @@ def run_warp(w, ops, n_ops, counts, quantum, fair):
         if kind == L.K_DATA or kind == L.K_NOP:
             pc += 1
             continue
+        if kind == L.K_MEMORY:
+            queue_next(w)
+            pc += 1
+            continue
         if kind == L.K_BMOV:
-            store64(w + SLOW, load64(w + SLOW) | (1 << load64(op + IMM0)))
+            register = load64(op + IMM0)
+            members = barrier(w, register)
+            set_barrier(w, register, members, 1 if (members & alive(w)) != 0 else 0)
             pc += 1
             continue
         result &= ALL
