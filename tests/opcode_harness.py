@@ -235,7 +235,7 @@ class Opcode:
             after.predicate(k)[changed] = np.where(call.predicates[k], 0xFFFFFFFF, 0).astype(np.uint32)[
                 changed
             ]
-        some = bool(call.exec.any())  # uniform destinations are whole, whatever is active
+        some = bool(call.exec.any())  # uniform and barrier registers are whole, whatever is active
         for (token, o, words), value in zip(self.destinations, results, strict=False):
             if o is None or value is None or o.index in (RZ, PT if o.kind in ("P", "UP") else RZ):
                 continue
@@ -244,7 +244,7 @@ class Opcode:
                 pieces = [pieces[0] >> np.uint64(32 * k) for k in range(words)]
             lanes = call.exec if token == "P" or call.written is None else call.written
             if o.kind in ("UR", "UP", "B"):
-                lanes = some & (state.active if o.kind == "B" else np.ones(32, bool))
+                lanes = np.full(32, some)
             for k, piece in enumerate(pieces):
                 bits = (piece.astype(np.uint64) & np.uint64(0xFFFFFFFF)).astype(np.uint32)
                 if token == "P":
@@ -253,7 +253,7 @@ class Opcode:
         if "CLEAR" in self.instruction.modifiers:
             source = self.sources[0][1]
             assert source is not None
-            row_of(after, source, 0)[some & state.active] = 0
+            row_of(after, source, 0)[np.full(32, some)] = 0
         return after
 
 

@@ -166,7 +166,15 @@ HALVES: list[str | tuple[str, int]] = [
         for t in ("", ".BF16_V2", ".NAN", ".BF16_V2.NAN")
         for p in ("PT", "!PT", "P0")
     ),
-    "VHMNMX R0, R4, R5, PT",
+    *(
+        f"VHMNMX{t} R0, R4, R5, R6, {p}"
+        for t in ("", ".BF16_V2", ".NAN", ".BF16_V2.NAN")
+        for p in ("PT", "!PT", "P0")
+    ),
+    "VHMNMX R0, -R4, |R5|, R6.H0_H0, !PT",
+    "VHMNMX.NAN R0, R4.H1_H1, R5, -|R6|, PT",
+    "VHMNMX.BF16_V2 R0, R4.H0_H0, R5.H1_H1, RZ.H0_H0, !PT",
+    ("VHMNMX R0, R4, 1, -1, R5.H1_H1, !PT", 0x3C00BC00),
     *(f"HSET2.BF.{c}.AND R0, R4, R5, PT" for c in ("EQ", "NEU", "GT", "GEU", "LT")),
     "HSET2.LT.AND R0, R4.H0_H0, R5, P0",
     "HSET2.BF.EQ.OR.BF16_V2 R0, R4, R5, P0",

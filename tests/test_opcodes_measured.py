@@ -100,9 +100,10 @@ def test_r2ur_says_which_lanes_hold_another_value() -> None:
     assert (after.predicate(1) != 0).tolist() == [False, False, True, False] * 8
 
 
-def test_a_barrier_register_is_the_groups() -> None:
+def test_a_barrier_register_is_the_warps() -> None:
     state = registers(R4=0xF0)
     state.predicate(5)[:] = [0, 0xFFFFFFFF] * 16
+    state.active[5] = False
     assert Opcode("@P5 BMOV.32 B5, R4").run(state).rows[L.ROW_B + 5].tolist() == [0xF0] * 32
 
 

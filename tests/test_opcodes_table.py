@@ -121,6 +121,16 @@ def test_immediates_and_constants() -> None:
         "HMNMX2.XORSIGN R0, R4, R5, PT",
         "FSWZADD.NDV R0, R4, R5, PNPN",
         "MOVM.16.M832 R0, R4",
+        "CALL.ABS.NOINC R2",
+        "CALL.ABS.NOINC f",
+        "RET.ABS.NODEC R20, 0x0",
+        "JMX R2",
+        "KILL",
+        "BPT.INT",
+        "CCTLL.IVALL [R2]",
+        "ELECT P0, UR4, P1",
+        "ELECT P0, UR4, !PT",
+        "VHMNMX.FTZ R0, R4, R5, R6, PT",
     ],
 )
 def test_what_no_row_holds_is_refused(text: str) -> None:

@@ -82,8 +82,8 @@ FORMS: list[str | tuple[str, int]] = [
         for w in ("", ".SUM", ".SUM.S32", ".OR", ".XOR", ".MIN", ".MAX", ".MIN.S32", ".MAX.S32")
     ),
     "UREDUX.MAX UR5, R4",
-    "ELECT P0, UR4",
-    "ELECT P1",
+    "ELECT P0, UR4, PT",
+    "ELECT P1, URZ, PT",
     "B2R.RESULT R0",
     "B2R.RESULT R0, P1",
     "BMOV.32 B6, R16",

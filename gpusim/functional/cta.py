@@ -12,18 +12,9 @@ from __future__ import annotations
 
 from gpusim.compiled import compiled
 from gpusim.functional import layout as L
+from gpusim.functional.groups import ALL, EXITED, GROUPS, PARKED, PARKED_BYTES, PC, next_group, set_active
 from gpusim.functional.raw import load64, popcount32, store32, store64
-from gpusim.functional.warp import (
-    ALL,
-    EXITED,
-    GROUPS,
-    PARKED,
-    PARKED_BYTES,
-    PC,
-    next_group,
-    run_warp,
-    set_active,
-)
+from gpusim.functional.warp import run_warp
 
 # columns of the slot table (int64)
 SLOT_CTA, SLOT_LIVE, SLOT_SHARED, SLOT_WARPS, SLOT_LOCAL, SLOT_STATE = 0, 1, 2, 3, 4, 5
@@ -66,6 +57,7 @@ def start_cta(slots, s, cta, q, context):
         store64(w + 8 * L.W_AGAIN, 0)
         store64(w + 8 * L.W_REPEATED, 0)
         store64(w + 8 * L.W_SLOW, 0)
+        store64(w + 8 * L.W_TURN, 0)
         store64(w + 8 * L.W_PATCHED, q[Q_PATCHED])
         store64(w + PC, 0)
         store64(w + STATE, L.S_READY)
@@ -156,7 +148,7 @@ def open_barriers(slots, s, q):
                 i += 1
             store64(w + 8 * L.W_RESULT, result)
             if load64(w + STATE) != L.S_READY:
-                store64(w + STATE, next_group(w))
+                store64(w + STATE, next_group(w, 0))
     return opened
 
 

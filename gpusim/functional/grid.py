@@ -62,15 +62,16 @@ class Worker:
 class Execution:
     """The state of one launch; ``run`` executes CTAs and adds to ``counts``.
 
-    counts: int64[operations][4], executions, active lanes, replays and their lanes by instruction; queued: lanes
-    of some warp went so many ways that the profiler's patched code may take them another way.
+    counts: int64[operations][4], executions, active lanes, replays and their lanes by instruction; queued:
+    lanes of some warp went so many ways that the profiler's patched code may take them another way.
     """
 
     def __init__(self, image: Image, launch: Launch, space: AddressSpace, *, shared_bytes: int, resident: int,
                  sms: int, jobs: int | None = None, budget: int | None = None,
                  patched: np.ndarray | None = None) -> None:
-        """shared_bytes: static + dynamic + reserved; resident: CTAs the whole GPU holds at once; patched: bool[operations],
-        execute as the code that the profiler patches there to count addresses (functional.warp)."""
+        """shared_bytes: static + dynamic + reserved; resident: CTAs the whole GPU holds at once; patched:
+        bool[operations], execute as the code that the profiler patches there to count addresses
+        (functional.warp)."""
         kernel = image.kernel
         check_shape(kernel, launch)
         self.image, self.launch, self.space = image, launch, space

@@ -36,6 +36,7 @@ W_CTA_STATE = 14  # address of the CTA's 16 words: threads that arrived by BAR.A
 W_AGAIN = 15  # lanes of the current group that are about to execute its instruction a second time
 W_REPEATED = 16  # those of the instruction just issued
 W_SLOW = 17  # barrier registers that no BSSY alone wrote, one bit each
+W_TURN = 19  # lane from which on the next of those that yielded is sought
 W_PATCHED = 18  # 1: in the profiler's patched code
 W_PARKED = 32  # up to 32 parked groups x (pc, mask, why, extra), from the back of the queue to its front
 PARKED_WORDS = 4

@@ -274,10 +274,17 @@ def hfma2(call: Call, a: int, b: int, c: int) -> Any:
     return _packed(call, *(fma(x, y, z) for x, y, z in lanes))
 
 
-@lanewise("HMNMX2 VHMNMX", "raw")
+@lanewise("HMNMX2", "raw")
 def hmnmx2(call: Call, a: int, b: int, p: bool) -> Any:
     f, pairs = _half_format(call), zip(_halves(call, 0, a), _halves(call, 1, b), strict=True)
     return _packed(call, *(smaller(f, x, y, p, "NAN" in call) for x, y in pairs))
+
+
+@lanewise("VHMNMX", "raw")
+def vhmnmx(call: Call, a: int, b: int, c: int, p: bool) -> Any:
+    f, nan = _half_format(call), "NAN" in call
+    lanes = zip(_halves(call, 0, a), _halves(call, 1, b), _halves(call, 2, c), strict=True)
+    return _packed(call, *(smaller(f, x, smaller(f, y, z, p, nan), p, nan) for x, y, z in lanes))
 
 
 @lanewise("HSETP2", "raw")

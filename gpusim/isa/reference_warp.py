@@ -117,7 +117,7 @@ def redux(call: Call, a: np.ndarray) -> Any:
 
 
 @reference("ELECT")
-def elect(call: Call) -> Any:
+def elect(call: Call, _: Any) -> Any:
     leader = first_lane(call)
     return np.arange(LANES) == leader, _all(leader)
 

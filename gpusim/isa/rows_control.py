@@ -3,6 +3,10 @@
 A control row names the action the runtime takes (``functional.warp``); its semantics function returns the
 lanes concerned.  NOP-like rows (fences, cache control, asynchronous-copy bookkeeping) count as executed.
 
+Left out: CALL.ABS and RET.ABS, which come with addresses of code that only the loader knows (printf, malloc,
+calls between separately compiled functions, ``-G``); JMX and KILL, which no compiler was seen to make; BPT
+other than BPT.TRAP.
+
 Source: PTX ISA 9.0, control flow and parallel synchronisation; hardware.md 11 (what counts).
 """
 
@@ -27,10 +31,10 @@ def bra(x: Any, m: Any, p: Any, q: Any, target: int) -> Any:
 @row("BRA.DIV BRA.CONV", " = b32 imm", modifiers="U", pipe="cbu", control="BRA",
      source="compiled code of warp collectives")
 def bra_div(x: Any, m: Any, mask: Any, target: int) -> Any:
-    """DIV: all active lanes branch, guarded or not, unless those that branch are the live of ``mask``."""
+    """DIV: all active lanes branch, guarded or not, unless those that would are all the live of ``mask``."""
     taking, active = x.ballot(x.exec), x.active_mask()
     wanted = x.b.and_(x.scalar_of_first(mask), x.b.not_(x.exited()))
-    differ = x.b.icmp_unsigned("!=", wanted, taking)
+    differ = x.b.icmp_unsigned("!=", x.b.and_(wanted, x.b.not_(taking)), x.zero32)
     if m.name.endswith("CONV"):
         differ = x.b.not_(differ)
     some = x.b.icmp_unsigned("!=", taking, x.zero32)
@@ -71,15 +75,13 @@ def warpsync(x: Any, m: Any, mask: Any, target: int | None) -> Any:
 
 
 @row("CALL.REL", " = imm", " = word", modifiers="NOINC INC", pipe="cbu", control="BRA", source=CFG)
-@row("CALL.ABS", " = imm", modifiers="NOINC INC", pipe="cbu", control="BRA", source=CFG)
 def call(x: Any, m: Any, target: Any) -> Any:
     return x.ballot(x.exec)
 
 
 @row("RET.REL CALL.REL@register", " = i64 any", pipe="cbu", modifiers="NODEC DEC NOINC", control="INDIRECT",
      source=CFG)
-@row("RET.ABS BRX BRXU JMX CALL.ABS@register", " = i64 ?any", pipe="cbu", modifiers="NODEC DEC NOINC",
-     control="INDIRECT", source=CFG)
+@row("BRX BRXU", " = i64 ?any", pipe="cbu", modifiers="NODEC DEC NOINC", control="INDIRECT", source=CFG)
 def indirect(x: Any, m: Any, target: Any, *_: Any) -> Any:
     return x.ballot(x.exec)
 
@@ -119,9 +121,7 @@ def yield_(x: Any, m: Any, *_: Any) -> Any:
     return x.ballot(x.exec)
 
 
-@row("BPT", " = ?any ?any", modifiers="TRAP INT DRAIN CAL PAUSE", pipe="cbu", control="TRAP",
-     source="PTX ISA 9.0 trap")
-@row("KILL", " = ?P", pipe="cbu", control="TRAP", source="compiled code")
+@row("BPT.TRAP", " = any", pipe="cbu", control="TRAP", source="PTX ISA 9.0 trap, brkpt")
 def trap(x: Any, m: Any, *_: Any) -> Any:
     return x.ballot(x.exec)
 
@@ -133,8 +133,7 @@ def trap(x: Any, m: Any, *_: Any) -> Any:
 @row("CCTL", " = ?any ?any",
      modifiers="IVALL E IV PF1 PF2 PF1.5 DISCARD RML2 WB WBALL U C LDC I LDCU IVALLP D", pipe="lsu",
      control="NOP", source="PTX ISA 9.0 prefetch, discard; no cache holds data here")
-@row("CCTLL", " = ?any ?any", modifiers="IVALL E IV PF1 PF2 DISCARD", pipe="lsu", control="NOP",
-     source="as CCTL")
+@row("CCTLL", " = any", modifiers="PF1 PF2", pipe="lsu", control="NOP", source="PTX ISA 9.0 prefetch.local")
 @row("LDGDEPBAR", " = ", pipe="lsu", control="NOP", source="PTX ISA 9.0 cp.async.commit_group")
 @row("DEPBAR", " = any ?any ?any", " = ", modifiers="LE SP BAR", pipe="cbu", control="NOP",
      source="scoreboard wait; cp.async.wait_group")
@@ -142,6 +141,7 @@ def trap(x: Any, m: Any, *_: Any) -> Any:
      source="compiled code of collectives and fences")
 @row("FENCE", " = ?any", modifiers="VIEW ASYNC S T G", pipe="lsu", control="NOP",
      source="PTX ISA 9.0 fence.proxy")
-@row("PREEXIT ACQBULK PMTRIG", " = ?any", pipe="cbu", control="NOP", source="programmatic launch control")
+@row("PREEXIT ACQBULK", " = ", pipe="cbu", control="NOP", source="PTX ISA 9.0 griddepcontrol")
+@row("PMTRIG", " = any", pipe="cbu", control="NOP", source="PTX ISA 9.0 pmevent")
 def nothing(x: Any, m: Any, *_: Any) -> Any:
     return x.zero32

@@ -130,12 +130,21 @@ def hfma2(x: Any, m: Any, a: Any, b: Any, c: Any) -> Any:
     return pack(x, m, odd_fma(x, a0, b0, c0), odd_fma(x, a1, b1, c1))
 
 
-@row("HMNMX2 VHMNMX", "i32 = h2 h2 P", modifiers=MODIFIERS + " NAN", source="PTX ISA 9.0 min, max")
+@row("HMNMX2", "i32 = h2 h2 P", modifiers=MODIFIERS + " NAN", source="PTX ISA 9.0 min, max")
 def hmnmx2(x: Any, m: Any, a: Any, b: Any, p: Any) -> Any:
     refuse(m, "FTZ")
     (a0, a1), (b0, b1) = halves(x, m, 0, a), halves(x, m, 1, b)
     nan = "NAN" in m
     return pack(x, m, minmax(x, a0, b0, p, nan), minmax(x, a1, b1, p, nan))
+
+
+@row("VHMNMX", "i32 = h2 h2 h2 P", modifiers="BF16_V2 NAN", source="PTX ISA 9.0 min, max, one after another")
+def vhmnmx(x: Any, m: Any, a: Any, b: Any, c: Any, p: Any) -> Any:
+    refuse(m, "")
+    out = []
+    for u, v, w in zip(halves(x, m, 0, a), halves(x, m, 1, b), halves(x, m, 2, c), strict=True):
+        out.append(minmax(x, minmax(x, u, v, p, "NAN" in m), w, p, "NAN" in m))
+    return pack(x, m, *out)
 
 
 @row("HSETP2", "P P = h2 h2 P", modifiers=f"{COMPARE} AND OR XOR H_AND BF16_V2 V2 FTZ",

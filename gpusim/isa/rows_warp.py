@@ -113,8 +113,9 @@ def redux(x: Any, m: Any, a: Any) -> Any:
     return x.splat(x.reduce(name, x.exec.where(a, x.const(neutral, "i32"))), "i32")
 
 
-@row("ELECT", "P ?i32 = ", modifiers="ONE", pipe="alu", source="PTX ISA 9.0 elect.sync")
-def elect(x: Any, m: Any) -> Any:
+@row("ELECT", "P i32 = PT", pipe="alu", source="PTX ISA 9.0 elect.sync")
+def elect(x: Any, m: Any, _: Any) -> Any:
+    """The first active lane and its number."""
     leader = x.first_active()
     return x.lane_index().eq(x.splat(leader, "i32")), x.splat(leader, "i32")
 

@@ -16,6 +16,7 @@ i64 f64 register pair (or 64-bit constant); a floating immediate gives the high 
 f32     float; ``-`` and ``|x|`` applied
 h2      two halves in a word: swizzle suffix, ``-`` and ``|x|`` applied by the row through ``m``
 P       predicate; ``!`` inverts
+PT      as a source: the predicate that is always true, and nothing else
 imm     integer known when the handler is compiled (part of its key)
 word    bare word known when the handler is compiled (``SR_TID.X``, ``PR``, ``B0`` ...)
 B       convergence barrier register
@@ -157,6 +158,8 @@ def _accepts(token: str, o: Operand) -> bool:
         return o.kind in ("R", "UR", "imm") or (o.kind == "const" and o.base < 0 and o.ubase < 0)
     if token == "P":
         return o.kind in ("P", "UP")
+    if token == "PT":
+        return o.kind in ("P", "UP") and o.index == 7 and not o.not_
     if token == "imm":
         return o.kind in ("imm", "label")
     if token == "word":
@@ -213,9 +216,8 @@ def bind(instruction: Instruction) -> Bound:
     candidates = TABLE.candidates(instruction)
     hint = "`gpusim opcodes` lists what is supported; please report the kernel that needs this"
     if not candidates:
-        raise UnsupportedError(
-            f"opcode {instruction.opcode} is not supported", where=where(instruction), hint=hint
-        )
+        name = instruction.name if instruction.opcode in TABLE.by_opcode else instruction.opcode
+        raise UnsupportedError(f"opcode {name} is not supported", where=where(instruction), hint=hint)
     refused = ""
     for found in candidates:
         refused = next((w for w in instruction.modifiers if w not in found.modifiers), "")

@@ -12,7 +12,7 @@ from gpusim.isa.table import WORDS, Mods
 LOADS = ("LD", "LDG", "LDS")
 #: With these a loop has memory of its own, or goes on elsewhere: nothing is said about it.
 OUT_OF_SIGHT = ("ST", "STG", "STS", "STL", "RED", "REDG", "ATOM", "ATOMG", "ATOMS", "CALL", "RET", "BRX",
-                "JMX", "R2P", "P2R", "BAR")  # fmt: skip
+                "BRXU", "R2P", "P2R", "BAR")  # fmt: skip
 CLOCKS = ("SR_CLOCKLO", "SR_CLOCKHI", "SR_GLOBALTIMERLO", "SR_GLOBALTIMERHI")
 
 

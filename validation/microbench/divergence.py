@@ -1,11 +1,11 @@
 """Order and meeting of a diverged warp's lanes: one-warp kernels, their records, and the comparison.
 
-``divergence.cu`` sends each lane to a chosen place: sides of a branch, arrivals at one meeting point, trips of
+``divergence.cu`` sends each lane to a chosen place: sides of a branch, arrivals at a meeting point, trips of
 loops, targets of a jump table or a call, depths of recursion.  A launch is one row of a table of places.
 
 ``python -m gpusim.validation.microbench.divergence bundle DIR`` writes a bundle for
-``gpusim.validation.device_outputs``; run there on the GPU, plain (the logs: who came first) and under ncu;
-``... record DIR RAW.csv SOURCE.csv OUTPUTS.npz RECORD.json.xz`` makes the record of what comes back;
+``gpusim.validation.device_outputs``, to be run on the GPU plain (the logs: who came first) and under ncu;
+``... record RAW.csv SOURCE.csv OUTPUTS.npz RECORD.json.xz`` makes the record of what comes back;
 ``... compare [RECORD.json.xz]`` simulates every launch again and prints what differs.
 """
 
@@ -25,7 +25,7 @@ import numpy as np
 
 from gpusim import program
 from gpusim.output import atomic_write
-from gpusim.simulate import simulate
+from gpusim.simulate import run, simulate
 from gpusim.validation.launches import HERE, Row, write_bundle
 from gpusim.validation.ncu_export import read_raw, read_source
 from gpusim.validation.profiler import align
@@ -72,6 +72,10 @@ def patterns() -> tuple[tuple[str, tuple[int, ...]], ...]:
             lanes = rng.permutation(32)[: 3 + i // 8]
             row[lanes] = rng.integers(0, PLACES[kernel], len(lanes))
             out.append((kernel, tuple(row.tolist())))
+    for lane in range(32):  # one lane longest in a loop
+        row = np.ones(32, int)
+        row[rng.permutation(32)[:9]], row[lane] = 3, 6
+        out.append(("fall", tuple(row.tolist())))
     return tuple(out)
 
 
@@ -142,14 +146,22 @@ def load(path: Path = RECORD) -> dict[str, Any]:
     return found
 
 
-def differences(index: int, launch: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """(what, predicted, measured) of every pair of one launch: counters, instructions, the log."""
-    result = simulate(module()[launch["kernel"]], 1, 32, arguments(index, table().reshape(-1)), full=True, jobs=1)
+def differences(index: int, launch: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, Any]]:
+    """(kind, what, predicted, measured) of every pair of one launch: ``hardware`` counters, the ``page``, the
+    ``log`` of who came when, and the ``results``.
+    """
+    kernel = module()[launch["kernel"]]
+    args = arguments(index, table().reshape(-1))
+    result = simulate(kernel, 1, 32, args, full=True, jobs=1)
     for name, value in launch["metrics"].items():
-        yield name, result.metrics[name].value, value
+        yield "hardware", name, result.metrics[name].value, value
     for name, values in launch["columns"].items():
         for row, value in zip(result.instructions, values, strict=True):
-            yield f"{name} {row['pc']:04x} {row['sass']}", row[name], value
+            yield "page", f"{name} {row['pc']:04x} {row['sass']}", row[name], value
+    log = run(kernel, 1, 32, args)[3]
+    marks = launch["log"]
+    yield "log", "log", log[: len(marks)].tolist(), marks
+    yield "results", "results", log[1024:].tolist(), launch["results"]
 
 
 def main(arguments_: list[str]) -> int:
@@ -162,17 +174,21 @@ def main(arguments_: list[str]) -> int:
         text = json.dumps(record(raw, source, outputs), separators=(",", ":"))
         atomic_write(path, lzma.compress(text.encode(), preset=9))
         return 0
-    tally: Counter[tuple[str, bool]] = Counter()
+    tally: Counter[tuple[str, str, bool]] = Counter()
     for index, launch in enumerate(load(*map(Path, arguments_[1:2]))["launches"]):
-        try: found=list(differences(index, launch))
-        except Exception as e: print(index, launch['kernel'], 'ERR', str(e)[:100]); tally[launch["kernel"],False]+=1; continue
-        for what, ours, measured in found:
-            tally[launch["kernel"], ours == measured] += 1
+        for kind, what, ours, measured in differences(index, launch):
+            tally[launch["kernel"], kind, ours == measured] += 1
             if ours != measured:
                 print(f"{index:03} {launch['kernel']:8} {what}: {ours}, measured {measured}")
+    wrong = 0
     for kernel in PLACES:
-        print(f"{kernel:8} {tally[kernel, True]:,} of {tally[kernel, True] + tally[kernel, False]:,} pairs equal")
-    return int(any(n for (_, equal), n in tally.items() if not equal))
+        counts = []
+        for kind in ("hardware", "page", "log", "results"):
+            equal, different = (tally[kernel, kind, state] for state in (True, False))
+            counts.append(f"{kind} {equal:,} of {equal + different:,}")
+            wrong += different
+        print(f"{kernel:8} equal: {', '.join(counts)}")
+    return int(wrong > 0)
 
 
 if __name__ == "__main__":

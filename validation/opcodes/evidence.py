@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 RECORD = Path(__file__).resolve().parent.parent / "measurements" / "h200" / "opcodes.json"
+FLOW = RECORD.with_name("flow.json")
 #: Rows whose effect is where a thread goes or waits, and a catalog kernel whose measured launches execute
 #: them.
 BY_LAUNCH = {
@@ -19,6 +20,18 @@ BY_LAUNCH = {
     "BRX": "T20-switch-dense",
     "BAR.ARV": "T18-named-barriers",
     "ENDCOLLECTIVE": "T5-radix-pass",
+}
+#: Rows that launches made for them execute (``flow``), and what these are called.
+BY_FLOW = {
+    "ELECT": "elect",
+    "BRXU": "brxu",
+    "PREEXIT": "launch_control",
+    "ACQBULK": "launch_control",
+    "PMTRIG": "trigger",
+    "CCTLL": "prefetch_local",
+    "BPT.TRAP": "trap",
+    "VHMNMX": "vhmnmx",
+    "BRA.CONV": "BRA.CONV",
 }
 #: Opcodes of other architectures: nvdisasm prints none of the 4,096 opcodes of sm_90 so.
 NOT_SM90 = set(
@@ -47,6 +60,14 @@ def _by_row() -> dict[str, list[dict[str, Any]]]:
     return out
 
 
+@functools.cache
+def _flow() -> set[str]:
+    """What the recorded flow launches are called."""
+    if not FLOW.exists():
+        return set()
+    return {id.split(":")[1] for id in json.loads(FLOW.read_text(encoding="utf-8"))["launches"]}
+
+
 def evidence(row: str) -> str:
     """How a row of the opcode table was checked on the H200, e.g. ``H200: 24 forms x 4,096 inputs, bit for
     bit``.
@@ -58,6 +79,8 @@ def evidence(row: str) -> str:
     if not forms:
         if row in BY_LAUNCH:
             return f"H200: by catalog launches ({BY_LAUNCH[row]})"
+        if BY_FLOW.get(row) in _flow():
+            return f"H200: by flow launches ({BY_FLOW[row]})"
         return "not an sm_90 opcode" if row in NOT_SM90 else "not measured"
     inputs = min(f["inputs"] for f in forms)
     size = f"{len(forms)} form{'s' if len(forms) > 1 else ''} x {inputs:,} inputs"
