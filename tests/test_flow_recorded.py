@@ -17,6 +17,7 @@ from gpusim.validation.launches import Row
 from gpusim.validation.opcodes import evidence, flow
 from gpusim.validation.opcodes.forms import bound_of
 
+
 @pytest.fixture(scope="module")
 def launches(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
     return {row.id: row for row in flow.rows(tmp_path_factory.mktemp("flow"))}
