@@ -101,6 +101,13 @@ class Kernel:
         live = self.module._live.get(self.name, {})
         return tuple(live.get(pc, 0) for pc in range(0, len(self.code), INSTRUCTION_BYTES))
 
+    @functools.cached_property
+    def stack_bytes(self) -> int:
+        """Local memory a thread gets: ``local_bytes``, or the driver's default where that is 0 though the code
+        stores to its stack (what CUDA 13.0 says of recursion)."""
+        uses = any(i.opcode in ("STL", "LDL") for i in self.instructions)
+        return DEFAULT_STACK_BYTES if uses and not self.local_bytes else self.local_bytes
+
     @property
     def lines(self) -> Mapping[int, SourceLine]:
         """Byte address -> source line; empty without ``-lineinfo``."""

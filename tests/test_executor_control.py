@@ -5,14 +5,16 @@ One CUDA source holds the kernels; it is compiled for both architectures.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from gpusim.errors import Deadlock, GpusimError
-from gpusim.program import Module, compile
+from gpusim.program import Module, compile, load
 from gpusim.simulate import run, simulate
 
 SOURCE = r"""
@@ -285,6 +287,17 @@ def test_calls_from_both_sides_of_a_branch(arch: str) -> None:
 def test_recursion_by_lanes_of_different_depth(arch: str) -> None:
     fib = [0, 1, 1, 2, 3, 5, 8, 13, 21]
     assert launch(arch, "recursion", 1, 64, zeros(64))[0].tolist() == [fib[i % 9] for i in range(64)]
+
+
+def test_recursion_whose_stack_the_compiler_calls_empty(arch: str, tmp_path: Path) -> None:
+    """CUDA 13.0 writes 0 for the stack that later compilers call unknown; the driver gives 1,024 bytes."""
+    unknown = re.compile(rb"(\x04\x12\x08\x00....)\xff{4}", re.S)
+    path = tmp_path / "recursion.cubin"
+    path.write_bytes(unknown.sub(rb"\1\0\0\0\0", module(arch).cubin))
+    kernel = load(path)["recursion"]
+    assert kernel.local_bytes == 0 and kernel.stack_bytes == 1024
+    fib = [0, 1, 1, 2, 3, 5, 8, 13, 21]
+    assert run(kernel, 1, 64, [zeros(64)])[0].tolist() == [fib[i % 9] for i in range(64)]
 
 
 def test_function_pointers(arch: str) -> None:

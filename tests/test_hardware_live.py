@@ -22,9 +22,12 @@ pytestmark = pytest.mark.skipif(
 )
 
 DEVICE = os.environ.get("GPUSIM_HW_DEVICE", "h200")
-#: One of each kind of access, none with a numbered deviation: coalesced, tiled, swizzled, padded, shuffles,
-#: integer atomics.
-KERNELS = ("E1", "A5", "A8-swizzle", "T7-transpose-padded", "T15-warp-shuffle", "T17-atomic-int32")
+#: One of each kind, none with a numbered deviation: coalesced, tiled, swizzled, padded, shuffles, integer
+#: atomics, lanes that part: loops, recursion, a jump table.
+KERNELS = (
+    "E1", "A5", "A8-swizzle", "T7-transpose-padded", "T15-warp-shuffle", "T17-atomic-int32", "T6-mandelbrot",
+    "T6-string-search", "T20-call-recursive", "T20-switch-dense",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

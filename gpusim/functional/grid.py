@@ -76,7 +76,7 @@ class Execution:
         check_shape(kernel, launch)
         self.image, self.launch, self.space = image, launch, space
         self.warps = -(-launch.threads // 32)
-        self.local_bytes = -(-kernel.local_bytes // 16) * 16
+        self.local_bytes = -(-kernel.stack_bytes // 16) * 16
         self.banks = space.constant_banks(launch, self.local_bytes)
         self.pool = _aligned(L.ROW * max(1, len(image.pool_keys)))
         self.pool[:] = image.pool(self.banks).reshape(-1).view(np.uint8)
