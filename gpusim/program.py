@@ -103,8 +103,8 @@ class Kernel:
 
     @functools.cached_property
     def stack_bytes(self) -> int:
-        """Local memory a thread gets: ``local_bytes``, or the driver's default where that is 0 though code stores
-        to its stack (CUDA 13.0 says so of recursion)."""
+        """Local memory a thread gets: ``local_bytes``, or the driver's default where that is 0 though code
+        stores to its stack (CUDA 13.0 says so of recursion)."""
         uses = any(i.opcode in ("STL", "LDL") for i in self.instructions)
         return DEFAULT_STACK_BYTES if uses and not self.local_bytes else self.local_bytes
 
