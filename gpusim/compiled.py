@@ -22,20 +22,8 @@ from gpusim.cubin.cache import directory
 #: numba's settings are attributes made at run time.
 _config: Any = numba.core.config
 
-#: Sources of compiled functions and of the constants they use.
-_SOURCES = (
-    "compiled.py",
-    "events.py",
-    "functional/cta.py",
-    "functional/layout.py",
-    "functional/raw.py",
-    "functional/warp.py",
-    "memory/banks.py",
-    "memory/coalescer.py",
-    "memory/copies.py",
-    "memory/counting.py",
-    "memory/shared.py",
-)
+#: Where compiled functions and the constants they use stand.
+_SOURCES = ("compiled.py", "events.py", "functional/*.py", "memory/*.py")
 
 
 @cache
@@ -45,8 +33,8 @@ def _cache_directory() -> str | None:
     if root is None:
         return None
     digest = hashlib.sha256(numba.__version__.encode())
-    for name in _SOURCES:
-        digest.update((Path(__file__).parent / name).read_bytes())
+    for path in sorted(path for name in _SOURCES for path in Path(__file__).parent.glob(name)):
+        digest.update(path.read_bytes())
     place = root / "numba" / digest.hexdigest()[:16]
     try:
         place.mkdir(parents=True, exist_ok=True)

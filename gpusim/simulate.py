@@ -216,13 +216,14 @@ def simulate(
     image = _image(kernel)
     execution = _execution(image, launch, values, spec, occ, symbols, jobs, budget)
     geometry = SharedGeometry.from_device(spec), GlobalGeometry.from_device(spec)
-    counts, counters, coverage = _count(execution, geometry, full, progress)
-    page = counts, counters
+    *hardware, coverage = _count(execution, geometry, full, progress)
+    page = hardware
     if execution.queued:
+        del execution  # its memory is not needed beside the next one's
         memory = np.array([i.opcode in names.CLASSES for i in kernel.instructions])
         execution = _execution(image, launch, values, spec, occ, symbols, jobs, budget, memory)
-        page = _count(execution, geometry, full, progress)[:2]
-    return _result(kernel, launch, spec, occ, counts, counters, coverage, page)
+        page = [*_count(execution, geometry, full, progress)[:2]]
+    return _result(kernel, launch, spec, occ, hardware, page, coverage)
 
 
 def _count(execution: grid.Execution, geometry: tuple[SharedGeometry, GlobalGeometry], full: bool,
@@ -398,19 +399,22 @@ def _result(
     launch: Launch,
     spec: DeviceSpec,
     occ: Occupancy,
-    counts: np.ndarray,
-    counters: np.ndarray,
+    hardware: Sequence[np.ndarray],
+    page: Sequence[np.ndarray],
     coverage: Coverage,
-    page: tuple[np.ndarray, np.ndarray],
 ) -> SimResult:
-    """counts, counters: as the hardware counts; page: as the profiler's patched code does."""
+    """hardware: (executions and lanes, memory counters) by instruction; page: as patched code has them."""
     instructions = kernel.instructions
     classes = [names.CLASSES.get(i.opcode, "") for i in instructions]
     patched = names.evaluate(classes, *page)
-    values = names.evaluate(classes, counts, counters)
+    values = names.evaluate(classes, *hardware)
     values |= {name: patched[name] for name in values if names.is_patched(name)}
     units = {d.name: d for d in names.DEFINITIONS}
-    doubtful, gaps = _doubts(kernel, counts, counters)
+    doubtful, gaps = _doubts(kernel, *hardware)
+    if page is not hardware:
+        more, reasons = _doubts(kernel, *page)
+        doubtful |= more
+        gaps += [reason for reason in reasons if reason not in gaps]
     metrics: dict[str, Metric] = {}
     for name, value in values.items():
         exact = coverage.alike and name not in doubtful

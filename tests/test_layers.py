@@ -13,6 +13,8 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
+from gpusim import compiled
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "gpusim"
 
@@ -132,3 +134,12 @@ def test_no_module_is_longer_than_a_reader() -> None:
 def test_every_module_says_what_it_is() -> None:
     silent = [dotted(p) for p in modules() if not ast.get_docstring(ast.parse(p.read_text(encoding="utf-8")))]
     assert not silent, f"modules without a docstring: {silent}"
+
+
+def test_the_cache_of_compiled_code_knows_every_source() -> None:
+    """Modules with compiled functions, and those they import: old machine code must not outlive an edit."""
+    known = {path for pattern in compiled._SOURCES for path in PACKAGE.glob(pattern)}
+    users = {path for path in modules() if "\n@compiled" in path.read_text(encoding="utf-8")}
+    used = {PACKAGE / f"{name.replace('.', '/')}.py" for path in users for _, name, _ in imports(path)}
+    assert len(users) >= 6
+    assert {path for path in users | used if path.is_file()} <= known

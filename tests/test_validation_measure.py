@@ -366,6 +366,12 @@ def test_pages_are_aligned_by_name_and_total() -> None:
     assert profiler.align(launches, pages[2:]) == [None, pages[2], pages[3]]
 
 
+def test_pages_that_all_stand_twice_are_told_apart_though_their_totals_agree() -> None:
+    launches = [launch_row("k", 3), launch_row("k", 3)]
+    first, second = page("k", 1, 2), page("k", 2, 1)
+    assert profiler.align(launches, [first, first, second, second]) == [first, second]
+
+
 def test_a_column_with_a_gap_is_left_out() -> None:
     rows = [{"pc": 0, "sass": "A", "columns": {"inst_executed": 1, "thread_inst_executed": 32}},
             {"pc": 16, "sass": "B", "columns": {"inst_executed": 1}}]  # fmt: skip

@@ -250,6 +250,13 @@ def _probe_arg(module: program.Module, name: str, slot: int, file: Any) -> dict[
     return dict(file(f"f32_{slot}", bits32(slot)))
 
 
+def code_sha256(module: program.Module, entry: str) -> str:
+    """Of the kernel's machine code, which line tables and paths do not change."""
+    section = module.elf.section(f".text.{entry}")
+    assert section is not None
+    return hashlib.sha256(section.data).hexdigest()
+
+
 def write_bundle(rows: list[Row], folder: Path) -> None:
     """cubins and ``launches.json`` for the GPU machine (paths relative to the folder)."""
     folder.mkdir(parents=True, exist_ok=True)

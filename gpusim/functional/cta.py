@@ -12,7 +12,18 @@ from __future__ import annotations
 
 from gpusim.compiled import compiled
 from gpusim.functional import layout as L
-from gpusim.functional.groups import ALL, EXITED, GROUPS, PARKED, PARKED_BYTES, PC, next_group, set_active
+from gpusim.functional.groups import (
+    ALL,
+    EXITED,
+    GROUPS,
+    P_EXTRA,
+    P_MASK,
+    P_WHY,
+    PC,
+    next_group,
+    parked,
+    set_active,
+)
 from gpusim.functional.raw import load64, popcount32, store32, store64
 from gpusim.functional.warp import run_warp
 
@@ -89,10 +100,10 @@ def waiting_at(w, barrier):
     """Lanes of a warp parked at a barrier, and the request of one of them (-1: none)."""
     mask, request = 0, -1
     for i in range(load64(w + GROUPS)):
-        at = w + PARKED + i * PARKED_BYTES
-        if load64(at + 16) == L.P_BAR and (load64(at + 24) & 15) == barrier:
-            mask |= load64(at + 8)
-            request = load64(at + 24)
+        at = parked(w, i)
+        if load64(at + P_WHY) == L.P_BAR and (load64(at + P_EXTRA) & 15) == barrier:
+            mask |= load64(at + P_MASK)
+            request = load64(at + P_EXTRA)
     return mask, request
 
 
@@ -112,9 +123,9 @@ def open_barriers(slots, s, q):
                 threads = (request >> 8) & 0xFFFFFF
                 reduction = (request >> 33) & 3
                 for i in range(load64(w + GROUPS)):
-                    at = w + PARKED + i * PARKED_BYTES
-                    if load64(at + 16) == L.P_BAR and (load64(at + 24) & 15) == barrier:
-                        votes += load64(at + 24) >> 40
+                    at = parked(w, i)
+                    if load64(at + P_WHY) == L.P_BAR and (load64(at + P_EXTRA) & 15) == barrier:
+                        votes += load64(at + P_EXTRA) >> 40
             voters += popcount32(mask)
             if (alive & ~mask) == 0:
                 arrived += 32
@@ -141,10 +152,10 @@ def open_barriers(slots, s, q):
                 continue
             i = 0
             while i < load64(w + GROUPS):
-                at = w + PARKED + i * PARKED_BYTES
-                if load64(at + 16) == L.P_BAR and (load64(at + 24) & 15) == barrier:
-                    store64(at + 16, L.P_READY)
-                    store64(at + 24, 0)
+                at = parked(w, i)
+                if load64(at + P_WHY) == L.P_BAR and (load64(at + P_EXTRA) & 15) == barrier:
+                    store64(at + P_WHY, L.P_READY)
+                    store64(at + P_EXTRA, 0)
                 i += 1
             store64(w + 8 * L.W_RESULT, result)
             if load64(w + STATE) != L.S_READY:

@@ -40,6 +40,7 @@ from typing import Any
 
 from gpusim.errors import UnsupportedError
 from gpusim.isa.instruction import Instruction, Operand
+from gpusim.isa.sass import PT
 
 #: Source tokens that accept a register, immediate or constant.
 _VALUES = {"i32", "b32", "raw", "raw64", "i64", "f32", "f64", "h2", "data"}
@@ -159,7 +160,7 @@ def _accepts(token: str, o: Operand) -> bool:
     if token == "P":
         return o.kind in ("P", "UP")
     if token == "PT":
-        return o.kind in ("P", "UP") and o.index == 7 and not o.not_
+        return o.kind in ("P", "UP") and o.index == PT and not o.not_
     if token == "imm":
         return o.kind in ("imm", "label")
     if token == "word":

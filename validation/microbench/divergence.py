@@ -5,13 +5,13 @@ loops, targets of a jump table or a call, depths of recursion.  A launch is one 
 
 ``python -m gpusim.validation.microbench.divergence bundle DIR`` writes a bundle for
 ``gpusim.validation.device_outputs``, to be run on the GPU plain (the logs: who came first) and under ncu;
-``... record RAW.csv SOURCE.csv OUTPUTS.npz RECORD.json.xz`` makes the record of what comes back;
+``... record RAW.csv SOURCE.csv OUTPUTS.npz PROFILER RECORD.json.xz`` makes the record of what comes back
+(PROFILER: what measured it, in words);
 ``... compare [RECORD.json.xz]`` simulates every launch again and prints what differs.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import lzma
 import sys
@@ -26,7 +26,8 @@ import numpy as np
 from gpusim import program
 from gpusim.output import atomic_write
 from gpusim.simulate import run, simulate
-from gpusim.validation.launches import HERE, Row, write_bundle
+from gpusim.validation.launches import HERE, Row, code_sha256, write_bundle
+from gpusim.validation.metric_names import SOURCE_COLUMNS
 from gpusim.validation.ncu_export import read_raw, read_source
 from gpusim.validation.profiler import align
 
@@ -42,6 +43,11 @@ OFF = 99
 LOG_WORDS = 1024 + 32
 METRICS = ("smsp__inst_executed.sum", "smsp__thread_inst_executed.sum")
 COLUMNS = ("inst_executed", "thread_inst_executed")
+#: All columns of the source page: which are asked for decides how the profiler patches the code.
+COMMAND = (
+    f"ncu --clock-control none --cache-control none --metrics {','.join([*SOURCE_COLUMNS, *METRICS])} "
+    "python -m gpusim.validation.device_outputs"
+)
 
 
 @cache
@@ -84,13 +90,6 @@ def module(arch: str = "sm_90") -> program.Module:
     return program.compile(SOURCE, arch=arch)
 
 
-def code_sha256(entry: str) -> str:
-    """Of the kernel's machine code, which line tables and paths do not change."""
-    section = module().elf.section(f".text.{entry}")
-    assert section is not None
-    return hashlib.sha256(section.data).hexdigest()
-
-
 def table() -> np.ndarray:
     return np.array([row for _, row in patterns()], np.uint32)
 
@@ -117,7 +116,7 @@ def bundle(folder: Path) -> None:
     write_bundle(rows, folder)
 
 
-def record(raw: Path, source: Path, outputs: Path) -> dict[str, Any]:
+def record(raw: Path, source: Path, outputs: Path, profiler: str) -> dict[str, Any]:
     """What was measured of each launch, in order: counters, the source page's columns, the log."""
     launches = [row for row in read_raw(raw) if row.name in PLACES]
     pages = align(launches, read_source(source))
@@ -135,8 +134,8 @@ def record(raw: Path, source: Path, outputs: Path) -> dict[str, Any]:
             "log": log[:marks].tolist(), "results": log[1024:].tolist(),
         })  # fmt: skip
     return {
-        "schema": SCHEMA, "versions": versions,
-        "code_sha256": {kernel: code_sha256(kernel) for kernel in PLACES}, "launches": out,
+        "schema": SCHEMA, "versions": {**versions, "profiler": profiler}, "command": COMMAND,
+        "code_sha256": {kernel: code_sha256(module(), kernel) for kernel in PLACES}, "launches": out,
     }  # fmt: skip
 
 
@@ -170,9 +169,9 @@ def main(arguments_: list[str]) -> int:
         bundle(Path(arguments_[1]))
         return 0
     if arguments_[0] == "record":
-        raw, source, outputs, path = map(Path, arguments_[1:5])
-        text = json.dumps(record(raw, source, outputs), separators=(",", ":"))
-        atomic_write(path, lzma.compress(text.encode(), preset=9))
+        raw, source, outputs = map(Path, arguments_[1:4])
+        text = json.dumps(record(raw, source, outputs, arguments_[4]), separators=(",", ":"))
+        atomic_write(Path(arguments_[5]), lzma.compress(text.encode(), preset=9))
         return 0
     tally: Counter[tuple[str, str, bool]] = Counter()
     for index, launch in enumerate(load(*map(Path, arguments_[1:2]))["launches"]):

@@ -11,7 +11,6 @@ source page's columns of every instruction (launches of many patterns) or hardwa
 
 from __future__ import annotations
 
-import hashlib
 import json
 import lzma
 import sys
@@ -27,6 +26,7 @@ import numpy as np
 from gpusim import program
 from gpusim.output import atomic_write
 from gpusim.simulate import SimResult, simulate
+from gpusim.validation import launches
 from gpusim.validation.launches import HERE, Row, write_bundle
 from gpusim.validation.microbench.accesses import OPS, REPEATS, Probe, kernel, probes, tables, variants
 
@@ -62,10 +62,7 @@ def module(name: str, arch: str = "sm_90") -> program.Module:
 
 
 def code_sha256(name: str, entry: str) -> str:
-    """Of the kernel's machine code, which line tables and paths do not change."""
-    section = module(name).elf.section(f".text.{entry}")
-    assert section is not None
-    return hashlib.sha256(section.data).hexdigest()
+    return launches.code_sha256(module(name), entry)
 
 
 def arguments(probe: Probe, offsets: str | None = None, masks: str | None = None) -> list[Any]:

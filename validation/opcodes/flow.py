@@ -27,7 +27,7 @@ from gpusim import program
 from gpusim.errors import ExecutionError, GpusimError
 from gpusim.output import atomic_write
 from gpusim.simulate import run
-from gpusim.validation.launches import Row, write_bundle
+from gpusim.validation.launches import Row, code_sha256, write_bundle
 from gpusim.validation.opcodes import evidence, inputs, launch, special
 from gpusim.validation.opcodes.encode import PT, control, instruction, put
 from gpusim.validation.opcodes.forms import A, B, C, D, Form
@@ -59,13 +59,6 @@ def template() -> Template:
     place = json.loads(evidence.RECORD.read_text(encoding="utf-8"))["templates"]["register"]
     cubin = (evidence.RECORD.parent / place["cubin"]).read_bytes()
     return Template(cubin, place["slot"], place["start"], place["end"])
-
-
-def code_sha256(row: Row) -> str:
-    """Of the kernel's machine code, which line tables and paths do not change."""
-    section = row.module.elf.section(f".text.{row.entry}")
-    assert section is not None
-    return hashlib.sha256(section.data).hexdigest()
 
 
 def masks(seed: str, stride: int) -> np.ndarray:
@@ -191,7 +184,8 @@ def record(outputs: list[Path]) -> dict[str, Any]:
     with TemporaryDirectory() as folder:
         launches = {
             row.id: {
-                "kernel": row.entry, "threads": row.grid[0] * row.block[0], "code_sha256": code_sha256(row),
+                "kernel": row.entry, "threads": row.grid[0] * row.block[0],
+                "code_sha256": code_sha256(row.module, row.entry),
                 **(left[row.id] if "error" in left[row.id] else {"sha256": left[row.id]}),
             }
             for row in rows(Path(folder))
@@ -227,7 +221,7 @@ def compare(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     with TemporaryDirectory() as folder:
         for row in rows(Path(folder)):
             measured = found["launches"][row.id]
-            if measured["code_sha256"] == code_sha256(row):
+            if measured["code_sha256"] == code_sha256(row.module, row.entry):
                 yield row.id, difference(row, measured)
 
 
