@@ -217,13 +217,13 @@ def simulate(
     execution = _execution(image, launch, values, spec, occ, symbols, jobs, budget)
     geometry = SharedGeometry.from_device(spec), GlobalGeometry.from_device(spec)
     *hardware, coverage = _count(execution, geometry, full, progress)
-    page = hardware
+    page, yielded = hardware, execution.yielded
     if execution.queued:
         del execution  # its memory is not needed beside the next one's
         memory = np.array([i.opcode in names.CLASSES for i in kernel.instructions])
         execution = _execution(image, launch, values, spec, occ, symbols, jobs, budget, memory)
         page = [*_count(execution, geometry, full, progress)[:2]]
-    return _result(kernel, launch, spec, occ, hardware, page, coverage)
+    return _result(kernel, launch, spec, occ, hardware, page, coverage, yielded)
 
 
 def _count(execution: grid.Execution, geometry: tuple[SharedGeometry, GlobalGeometry], full: bool,
@@ -327,6 +327,7 @@ def _choose(members: np.ndarray) -> list[int]:
     return [int(members[p]) for p in places]
 
 
+YIELDED = "lanes of a warp execute YIELD while they are apart: who goes on then is not settled in all cases"
 WAITING = (
     "a loop that waits or retries runs as often as timing has it: counts vary from run to run on hardware too"
 )
@@ -402,6 +403,7 @@ def _result(
     hardware: Sequence[np.ndarray],
     page: Sequence[np.ndarray],
     coverage: Coverage,
+    yielded: bool,
 ) -> SimResult:
     """hardware: (executions and lanes, memory counters) by instruction; page: as patched code has them."""
     instructions = kernel.instructions
@@ -415,6 +417,9 @@ def _result(
         more, reasons = _doubts(kernel, *page)
         doubtful |= more
         gaps += [reason for reason in reasons if reason not in gaps]
+    if yielded:
+        doubtful |= set(values)
+        gaps.append({"what": "exact counts", "why": YIELDED})
     metrics: dict[str, Metric] = {}
     for name, value in values.items():
         exact = coverage.alike and name not in doubtful
@@ -448,8 +453,9 @@ def _result(
         row["requests"] = int(counters[k, Counter.REQUESTS] + counters[k, Counter.SHARED_REQUESTS])
         row["shared_distinct_words"] = int(counters[k, Counter.SHARED_WORDS])
         row["live_registers"] = live[k]
-        row["unsettled"] = bool(counts[k, 0]) and any(
-            words != ("t_sectors",) for _, words in _unsettled(instruction, counters[k], waiting)
+        row["unsettled"] = bool(counts[k, 0]) and (
+            yielded
+            or any(words != ("t_sectors",) for _, words in _unsettled(instruction, counters[k], waiting))
         )
         rows.append(row)
     gaps += [

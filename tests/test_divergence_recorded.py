@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from gpusim.program import compile
-from gpusim.simulate import run
+from gpusim.simulate import run, simulate
 from gpusim.validation.launches import code_sha256
 from gpusim.validation.microbench import divergence
 
@@ -93,3 +93,19 @@ def test_the_smaller_side_of_a_branch_goes_first(ones: int) -> None:
     small = ones if ones < 16 else 32 - ones
     lanes = range(ones) if ones < 16 else range(ones, 32)
     assert [int(first[k]) % 100 for k in lanes] == list(range(small))
+
+
+def simulated(kernel: str) -> Any:
+    """The first launch of a kernel whose lanes part."""
+    index = next(i for i, r in enumerate(LAUNCHES) if r["kernel"] == kernel and len({*r["where"]}) > 3)
+    args = divergence.arguments(index, divergence.table().reshape(-1))
+    return simulate(divergence.module()[kernel], 1, 32, args, full=True, jobs=1)
+
+
+@pytest.mark.parametrize(("kernel", "tier"), [("fall", "exact"), ("recurse", "exact"), ("leave", "modelled")])
+def test_counts_after_a_yield_of_parted_lanes_are_no_exact_ones(kernel: str, tier: str) -> None:
+    result = simulated(kernel)
+    names = ("smsp__inst_executed.sum", "inst_executed", "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum")
+    assert {result.metrics[name].tier for name in names} == {tier}
+    assert any("YIELD" in gap["why"] for gap in result.not_modelled) == (tier == "modelled")
+    assert result.metrics["launch__block_size"].tier == "exact"

@@ -63,7 +63,8 @@ class Execution:
     """The state of one launch; ``run`` executes CTAs and adds to ``counts``.
 
     counts: int64[operations][4], executions, active lanes, replays and their lanes by instruction; queued:
-    lanes of some warp went so many ways that the profiler's patched code may take them another way.
+    lanes of some warp went so many ways that the profiler's patched code may take them another way; yielded:
+    lanes gave way to others of their warp.
     """
 
     def __init__(self, image: Image, launch: Launch, space: AddressSpace, *, shared_bytes: int, resident: int,
@@ -84,7 +85,7 @@ class Execution:
         self.operations[:] = image.operations.view(np.uint8).reshape(-1)
         if patched is not None:
             self.operations.view(OPERATION)["kind"][patched] = L.K_MEMORY
-        self.queued = False
+        self.queued = self.yielded = False
         self.table = np.zeros((32, 2), np.int64)
         for number, data in self.banks.items():
             self.table[number] = data.ctypes.data, data.size - 16
@@ -195,7 +196,8 @@ class Execution:
                     raise error
         for worker in crew:
             self.counts += worker.counts
-            self.queued = self.queued or bool(worker.context[L.C_QUEUED])
+            self.queued |= bool(worker.context[L.C_QUEUED])
+            self.yielded |= bool(worker.context[L.C_YIELDED])
 
     def _drive(
         self, worker: Worker, ctas: np.ndarray, sink: Sink | None, progress: Callable[[int], None] | None

@@ -310,6 +310,7 @@ def give_way(w, pc):
         store64(w + PC, pc)
     else:
         store64(load64(w + 8 * L.W_CONTEXT) + 8 * L.C_QUEUED, 1)
+        store64(load64(w + 8 * L.W_CONTEXT) + 8 * L.C_YIELDED, 1)
         mask = load64(w + ACTIVE)
         park_behind(w, pc, mask, L.P_YIELDED)
         next_group(w, mask)

@@ -84,6 +84,7 @@ C_ERROR_SPACE = 19
 C_ERROR_WARP = 20  # address of the warp block that faulted
 C_SM_COUNT = 21
 C_QUEUED = 22  # 1: two groups of some warp were put off at a time
+C_YIELDED = 23  # 1: a group gave way to other lanes of its warp
 C_WORDS = 32
 
 # --- operation block, byte offsets
