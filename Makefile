@@ -26,11 +26,12 @@ pytest: $(VENV)/.installed-test
 
 # Pages that are made from the program itself; tests/test_docs.py fails when they are stale.
 docs: $(VENV)/.installed
-	@for page in cli opcodes; do \
+	@for page in cli opcodes devices; do \
 	  $(BIN)/python -m gpusim.cli.reference $$page > docs/$$page.md.tmp && mv docs/$$page.md.tmp docs/$$page.md || exit 1; \
 	done
 	@$(BIN)/python -m gpusim.validation.deviations > docs/new.tmp && mv docs/new.tmp validation/DEVIATIONS.md
 	@$(BIN)/python -m gpusim.validation.accuracy validation/measurements/h200/comparison.json > docs/new.tmp && mv docs/new.tmp docs/accuracy.md
+	@$(BIN)/python -m gpusim.report.dram_table > docs/new.tmp && mv docs/new.tmp docs/dram.md
 
 # Predictions against every record (minutes), the page about it, and what the source texts claim.
 accuracy: $(VENV)/.installed

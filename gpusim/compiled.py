@@ -44,16 +44,21 @@ def _cache_directory() -> str | None:
 
 
 def compiled(
-    function: Callable[..., Any] | None = None, *, inline: Literal["never", "always"] = "never"
+    function: Callable[..., Any] | None = None, *, inline: Literal["never", "always"] = "never", counted: bool = True
 ) -> Any:
-    """Decorator: ``@compiled`` or ``@compiled(inline="always")``."""
+    """Decorator: ``@compiled`` or ``@compiled(inline="always")``.
+
+    counted=False: arrays are not reference-counted, which costs an atomic operation a call and array; such a
+    function makes no arrays and keeps none.
+    """
     if function is None:
-        return lambda f: compiled(f, inline=inline)
+        return lambda f: compiled(f, inline=inline, counted=counted)
     place = _cache_directory()
     before = _config.CACHE_DIR
     if place is not None:
         _config.CACHE_DIR = place
     try:
-        return numba.njit(cache=place is not None, nogil=True, inline=inline)(function)
+        options = {} if counted else {"_nrt": False}
+        return numba.njit(cache=place is not None, nogil=True, inline=inline, **options)(function)
     finally:
         _config.CACHE_DIR = before

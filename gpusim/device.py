@@ -32,14 +32,14 @@ KINDS = ("datasheet", "paper", "measured", "assumed")
 
 #: Units a device file may use; a count carries the name of what it counts.
 UNITS = frozenset({
-    "B", "KiB", "GB", "GB/s", "Gbit/s", "MHz", "bit", "cycle", "ns",
+    "B", "KiB", "GB", "GB/s", "B/cycle", "Gbit/s", "TFLOP/s", "MHz", "bit", "cycle", "ns",
     "SM", "sub-partition", "warp", "thread", "block", "register", "barrier", "lane",
-    "bank", "bank group", "partition", "channel", "die", "name", "rule",
+    "bank", "bank group", "partition", "slice", "channel", "die", "name", "rule", "tick", "entry", "%",
 })  # fmt: skip
 
 Value = int | float | str | tuple[int, ...]
 
-#: Paths without which no model can run; :func:`check` reports a device that lacks one.
+#: Paths without which no model can run; :mod:`gpusim.device_check` reports a device that lacks one.
 REQUIRED = (
     "sm.warp_threads", "sm.sub_partitions", "sm.warps", "sm.threads", "sm.blocks", "sm.registers",
     "sm.registers_per_block", "sm.registers_per_thread", "sm.register_unit", "sm.threads_per_block",
@@ -238,6 +238,16 @@ _HEADER = ("title", "compute_capability", "inherits", "aliases", "sources")
 _FILE = "<file>"
 
 
+def load_quantities(path: Path) -> dict[str, Quantity]:
+    """The quantities of one file, such as a DRAM standard under ``devices/dram``, and all it inherits."""
+    return _merge(_layers(path))
+
+
+def dram_file(standard: str) -> Path:
+    """Where the numbers of a DRAM standard (``hbm3e``) are; the file need not exist."""
+    return _root() / "dram" / f"{standard}.toml"
+
+
 def _layers(path: Path) -> list[dict[str, Any]]:
     """The parsed file and all it inherits, the most general first."""
     parsed = _parse(path)
@@ -311,46 +321,3 @@ def _quantity(path: str, row: Any, sources: Mapping[str, str], where: str) -> Qu
         hint = "a number, a name in quotes or a list of whole numbers"
         raise InputError(f"'{path}' has the value {value!r}", where=where, hint=hint)
     return Quantity(path, value, unit, kind, sources[source], where)
-
-
-# ---------------------------------------------------------------------------------------------------
-# Consistency
-# ---------------------------------------------------------------------------------------------------
-
-
-def check(spec: DeviceSpec) -> list[str]:
-    """Contradictions between a device's own numbers, one sentence each; empty when there are none."""
-    missing = [path for path in REQUIRED if not spec.has(path)]
-    if missing:
-        return [f"'{path}' is missing" for path in missing]
-    n = spec.integer
-    carveouts = spec.integers("shared.carveouts")
-    rules = (
-        (n("sm.threads") == n("sm.warps") * n("sm.warp_threads"),
-         "sm.threads is not sm.warps x sm.warp_threads"),
-        (n("sm.threads_per_block") <= n("sm.threads"), "a block may hold more threads than an SM"),
-        (n("sm.registers") % (n("sm.sub_partitions") * n("sm.register_unit")) == 0,
-         "sm.registers is no multiple of the register unit in every sub-partition"),
-        (n("sm.registers_per_block") <= n("sm.registers"), "a block may hold more registers than an SM"),
-        (n("shared.per_block_optin") + n("shared.reserved_per_block") <= n("shared.per_sm"),
-         "one block's shared memory with its reserved part does not fit the SM"),
-        (n("shared.static_per_block") <= n("shared.per_block_optin"),
-         "static shared memory of a block exceeds what it may opt into"),
-        (list(carveouts) == sorted(set(carveouts)), "shared.carveouts does not ascend"),
-        (max(carveouts) * 1024 == n("shared.per_sm"), "the largest carve-out is not shared.per_sm"),
-        (n("shared.per_sm") <= n("l1.unified_bytes"), "shared memory exceeds the unified L1"),
-        (n("shared.banks") * n("shared.bank_bytes") == n("l1.line_bytes"),
-         "one wavefront of all shared banks is not one L1 line"),
-        (n("l1.line_bytes") % n("l1.sector_bytes") == 0, "an L1 line is no whole number of sectors"),
-        (n("l2.line_bytes") % n("l2.sector_bytes") == 0, "an L2 line is no whole number of sectors"),
-        (spec.integers("launch.block_max")[0] == n("sm.threads_per_block"),
-         "launch.block_max x is not sm.threads_per_block"),
-    )  # fmt: skip
-    problems = [text for holds, text in rules if not holds]
-    if all(spec.has(p) for p in ("dram.bus_bits", "dram.pin_rate", "dram.bandwidth")):
-        derived = spec.number("dram.bus_bits") / 8 * spec.number("dram.pin_rate")
-        stated = spec.number("dram.bandwidth")
-        # Datasheets round: 1 % covers "3.35 TB/s" and "900 GB/s".
-        if abs(derived - stated) > 0.01 * stated:
-            problems.append(f"dram.bandwidth is {stated:g} GB/s, but bus and pin rate give {derived:g}")
-    return problems

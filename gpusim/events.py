@@ -20,6 +20,7 @@ LANES = 32
 class Space(IntEnum):
     """Memory space of an access, after generic addresses were resolved."""
 
+    NONE = 0  # no access: a barrier, or lanes that leave
     SHARED = 1
     GLOBAL = 2
     LOCAL = 3
@@ -35,6 +36,8 @@ class Kind(IntEnum):
     LDMATRIX = 5  # addresses are rows of 16 bytes, lanes 0-7 the first matrix, 8-15 the second, ...
     STMATRIX = 6
     ASYNC_COPY = 7  # LDGSTS: one GLOBAL event (read side) and one SHARED event (write side)
+    BARRIER = 8  # a group waits at a CTA barrier; addresses[0]: what it asks for (functional.cta)
+    EXIT = 9  # lanes leave the kernel
 
 
 class Flag(IntFlag):
@@ -53,9 +56,11 @@ class Flag(IntFlag):
 #: cta: linear CTA index (x fastest); warp: warp index in the CTA; pc: function-relative byte
 #: address of the instruction; mask: lanes active and predicated on; nbytes: bytes a lane (16 for a
 #: matrix row); level: cache operator class (0 default); parent: index in the chunk of the event this
-#: one came from (its own index for those the executor writes); addresses: byte address of each lane
+#: one came from (its own index for those the executor writes); issued, stalls: instructions that the warp has
+#: issued before this one, and the sum of the stall cycles their control words name, both modulo 2^32;
+#: addresses: byte address of each lane
 #: (SHARED: offset in the CTA's shared window; GLOBAL: virtual address; LOCAL: byte offset in the
-#: thread's own local memory, not interleaved), undefined in lanes outside mask.
+#: thread's own local memory, not interleaved), undefined in lanes outside mask.  Space NONE has mask 0.
 EVENT = np.dtype(
     [
         ("cta", "<u4"),
@@ -68,7 +73,8 @@ EVENT = np.dtype(
         ("kind", "u1"),
         ("nbytes", "u1"),
         ("level", "u1"),
-        ("_pad", "<u8"),
+        ("issued", "<u4"),
+        ("stalls", "<u4"),
         ("addresses", "<u8", (LANES,)),
     ]
 )

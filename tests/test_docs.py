@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from gpusim.cli.reference import opcodes_page
+from gpusim.cli.reference import devices_page, opcodes_page
 
 ROOT = Path(__file__).resolve().parent.parent
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -82,6 +82,10 @@ def test_every_module_has_a_place_on_the_map() -> None:
 
 def test_opcode_page_is_fresh() -> None:
     assert (ROOT / "docs" / "opcodes.md").read_text(encoding="utf-8") == opcodes_page(), "run `make docs`"
+
+
+def test_devices_page_is_fresh() -> None:
+    assert (ROOT / "docs" / "devices.md").read_text(encoding="utf-8") == devices_page(), "run `make docs`"
 
 
 README_COMMANDS = [c for block in blocks("README.md", "console") for c in commands(block)]

@@ -20,7 +20,7 @@ PACKAGE = ROOT / "gpusim"
 
 #: Lowest first. A name stands for the module or for everything in the package of that name.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "events", "output", "launch", "device"),
+    ("errors", "events", "output", "launch", "device", "device_check"),
     ("cubin", "compiled", "isa", "memory", "metrics", "occupancy"),
     ("program",),
     ("functional",),

@@ -1,7 +1,7 @@
-"""Pages of ``docs/`` that are made from the program itself: the commands, and the opcode table.
+"""Pages of ``docs/`` that are made from the program itself: the commands, the opcodes, the devices.
 
-``python -m gpusim.cli.reference [cli|opcodes]`` prints one; ``make docs`` writes both.  Tests compare the
-pages in the repository with what this module says.
+``python -m gpusim.cli.reference [cli|opcodes|devices]`` prints one; ``make docs`` writes all.  Tests compare
+the pages in the repository with what this module says.
 """
 
 from __future__ import annotations
@@ -46,6 +46,28 @@ modifiers; `data`: consecutive registers; `mem`: an address; `P`: a predicate; `
 `imm` `word`: part of the encoding; `any`: no influence on the result (cache hints, scoreboards).
 """
 
+DEVICES_INTRODUCTION = """\
+# Devices
+
+This page is made by `make docs` from `gpusim/devices/`; do not edit it. `gpusim devices NAME` shows every
+value with its source, `gpusim devices --check` whether the numbers of a device agree with each other.
+
+After each number its kind: **d** the vendor's documents and headers, **p** published by others (device
+listings included), **m** measured by this project on that architecture, **a** assumed: carried over from
+another card, derived, or without a source that could be opened. Empty: no source, so no value.
+"""
+
+#: Rows of the page of devices; ``l1`` and ``sm`` come from the compute capability.
+DEVICE_ROWS = (
+    "device.sm_count", "clock.sm_boost", "clock.memory", "device.fp32_tflops",
+    "sm.warps", "sm.blocks", "core.fp32_lanes", "core.fp64_lanes", "core.int32_lanes", "shared.per_sm",
+    "l1.unified_bytes", "l1.latency", "l1.bandwidth",
+    "l2.bytes", "l2.partitions", "l2.slices", "l2.latency", "l2.latency_far", "l2.bandwidth",
+    "l2.bandwidth_peak", "l2.fetch_bytes",
+    "dram.type", "dram.capacity", "dram.bus_bits", "dram.pin_rate", "dram.bandwidth", "dram.channels",
+    "dram.latency",
+)  # fmt: skip
+
 
 def page() -> str:
     """The whole page of commands."""
@@ -83,6 +105,29 @@ def opcodes_page() -> str:
             parts.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
         parts[-1] += "\n"
     return "\n".join(parts)
+
+
+def devices_page() -> str:
+    """The devices side by side: the numbers that the models read most, each with its kind."""
+    from gpusim.device import format_value, load_device, names
+
+    specs = [load_device(name) for name in names()]
+    lines = [
+        DEVICES_INTRODUCTION,
+        f"| | | {' | '.join(spec.name for spec in specs)} |",
+        "|---" * (len(specs) + 2) + "|",
+        f"| compute capability | | {' | '.join(spec.compute_capability for spec in specs)} |",
+    ]
+    for path in DEVICE_ROWS:
+        stated = [spec.quantity(path) if spec.has(path) else None for spec in specs]
+        units = {q.unit for q in stated if q}
+        shared = units.pop() if len(units) == 1 else ""
+        cells = [
+            "" if q is None else f"{format_value(q.value)} {'' if shared else q.unit + ' '}**{q.kind[0]}**"
+            for q in stated
+        ]
+        lines.append(f"| `{path}` | {shared} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
 def _home(row: Row) -> str:
@@ -134,4 +179,4 @@ def _plain(text: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write({"cli": page, "opcodes": opcodes_page}[sys.argv[1]]())
+    sys.stdout.write({"cli": page, "opcodes": opcodes_page, "devices": devices_page}[sys.argv[1]]())

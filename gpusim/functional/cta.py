@@ -69,6 +69,7 @@ def start_cta(slots, s, cta, q, context):
         store64(w + 8 * L.W_REPEATED, 0)
         store64(w + 8 * L.W_SLOW, 0)
         store64(w + 8 * L.W_TURN, 0)
+        store64(w + 8 * L.W_TICKS, 0)
         store64(w + 8 * L.W_PATCHED, q[Q_PATCHED])
         store64(w + PC, 0)
         store64(w + STATE, L.S_READY)

@@ -33,8 +33,9 @@ OPERATION = np.dtype(
             "flags",
             "kind",
             "target",
+            "ticks",
         ],
-        "formats": ["<i8", "<i4", "<i4", ("<i4", 12), "<i8", "<i8", "<i4", "<i4", "<i4", "<i4"],
+        "formats": ["<i8", "<i4", "<i4", ("<i4", 12), "<i8", "<i8", "<i4", "<i4", "<i4", "<i4", "<i8"],
         "offsets": [
             L.O_HANDLER,
             L.O_GUARD,
@@ -46,6 +47,7 @@ OPERATION = np.dtype(
             L.O_FLAGS,
             L.O_KIND,
             L.O_TARGET,
+            L.O_TICKS,
         ],
         "itemsize": L.OPERATION,
     }
@@ -177,6 +179,7 @@ class Builder:
             )
         op["imm0"], op["imm1"] = p.immediate, p.immediate2
         op["kind"] = CONTROL[row.control]
+        op["ticks"] = 1 | max(1, instruction.control.stall) << 32
         if row.flags:
             op["flags"] = row.flags(Mods(row.name, instruction.modifiers))
         if row.control == "BRA":

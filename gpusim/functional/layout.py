@@ -38,6 +38,7 @@ W_REPEATED = 16  # those of the instruction just issued
 W_SLOW = 17  # barrier registers that no BSSY alone wrote, one bit each
 W_PATCHED = 18  # 1: in the profiler's patched code
 W_TURN = 19  # lane from which on the next of those that yielded is sought
+W_TICKS = 20  # instructions issued (low half) and the stall cycles of their control words (high half)
 W_PARKED = 32  # up to 32 parked groups x (pc, mask, why, extra), from the back of the queue to its front
 PARKED_WORDS = 4
 W_HEADER_WORDS = 160
@@ -99,6 +100,7 @@ O_FLAGS = 84  # i32 event flags
 O_KIND = 88  # i32 Control
 O_TARGET = 92  # i32 operation index of a branch target
 O_ALLOCATION = 96  # i64 index of the allocation this instruction hit last
+O_TICKS = 104  # i64: 1 | stall cycles << 32, added to W_TICKS
 OPERATION = 128
 
 # --- what a handler returns

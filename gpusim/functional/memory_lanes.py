@@ -182,7 +182,7 @@ class MemoryLanes(Lanes):
                                       (18, b.or_(flags, ir.Constant(I16, extra))),
                                       (20, ir.Constant(I8, space)),
                                       (21, ir.Constant(I8, kind)), (22, ir.Constant(I8, nbytes)),
-                                      (23, ir.Constant(I8, 0)), (24, self.i64c(0))):
+                                      (23, ir.Constant(I8, 0)), (24, self.header(L.W_TICKS))):
                     self.store_at(at, offset, value)
                 b.store(addresses.value, self.ptr(b.add(at, self.i64c(32))), align=32)
                 some = b.zext(b.icmp_unsigned("!=", bits, ir.Constant(I32, 0)), I64)

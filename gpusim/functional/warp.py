@@ -13,6 +13,7 @@ the next group into the queue. Such launches are executed once more that way (``
 from __future__ import annotations
 
 from gpusim.compiled import compiled
+from gpusim.events import EVENT, Kind, Space
 from gpusim.functional import layout as L
 from gpusim.functional.groups import (
     ACTIVE,
@@ -35,10 +36,18 @@ from gpusim.functional.groups import (
     set_active,
     set_barrier,
 )
-from gpusim.functional.raw import call_handler, load32, load64, lowest_bit, popcount32, store64
+from gpusim.functional.raw import call_handler, load32, load64, lowest_bit, popcount32, store32, store64
 
 REPEATED = 8 * L.W_REPEATED
 HANDLER, KIND, TARGET, IMM0, FIRST_OPERAND = L.O_HANDLER, L.O_KIND, L.O_TARGET, L.O_IMM0, L.O_OPERANDS
+TICKS = 8 * L.W_TICKS
+
+# where the fields of an event that is no access lie in its 64-bit words
+assert EVENT.fields is not None
+EVENT_BYTES, EVENT_ADDRESS = EVENT.itemsize, EVENT.fields["addresses"][1]
+assert [EVENT.fields[f][1] for f in ("cta", "pc", "mask", "parent", "warp", "space", "kind", "issued", "stalls")] == [
+    0, 4, 8, 12, 16, 20, 21, 24, 28]  # fmt: skip
+NO_SPACE, BARRIER, EXIT = int(Space.NONE), int(Kind.BARRIER), int(Kind.EXIT)
 
 
 @compiled
@@ -49,6 +58,26 @@ def same_lanes(row, lanes, value):
         if (lanes >> i) & 1 and (load32(row + 4 * i) & ALL) == value:
             out |= 1 << i
     return out
+
+
+@compiled
+def note(w, op, kind, request):
+    """Append an event that is no access; False if there is no room."""
+    context = load64(w + 8 * L.W_CONTEXT)
+    if load64(context + 8 * L.C_TRACE) == 0:
+        return True
+    count = load64(context + 8 * L.C_EVENT_COUNT)
+    if count >= load64(context + 8 * L.C_EVENT_CAP):
+        return False
+    at = load64(context + 8 * L.C_EVENTS) + EVENT_BYTES * count
+    store32(at, load64(w + 8 * L.W_CTA))
+    store32(at + 4, load32(op + L.O_PC))
+    store64(at + 8, count << 32)
+    store64(at + 16, load64(w + 8 * L.W_WARP) | NO_SPACE << 32 | kind << 40)
+    store64(at + 24, load64(w + TICKS))
+    store64(at + EVENT_ADDRESS, request)
+    store64(context + 8 * L.C_EVENT_COUNT, count + 1)
+    return True
 
 
 @compiled
@@ -207,6 +236,7 @@ def run_warp(w, ops, n_ops, counts, quantum, fair):
     repeated(w, counts)
     pc = load64(w + PC)
     lanes = popcount32(load64(w + ACTIVE))
+    ticks = load64(w + TICKS)
     issued = 0
     status = L.R_QUANTUM
     while issued < quantum:
@@ -215,10 +245,17 @@ def run_warp(w, ops, n_ops, counts, quantum, fair):
             break
         op = ops + pc * L.OPERATION
         kind = load32(op + KIND)
+        store64(w + TICKS, ticks)
         result = call_handler(load64(op + HANDLER), w, op)
         if (kind == L.K_DATA or kind == L.K_MEMORY) and result != L.OK:
             status = L.R_EVENTS_FULL if result == L.EVENTS_FULL else L.R_FAULT
             break
+        if (kind == L.K_BAR or kind == L.K_EXIT) and (result & ALL) != 0:
+            what = BARRIER if kind == L.K_BAR else EXIT
+            if not note(w, op, what, load64(w + 8 * L.W_RESULT) if kind == L.K_BAR else result & ALL):
+                status = L.R_EVENTS_FULL
+                break
+        ticks += load64(op + L.O_TICKS)
         at = counts + 32 * pc
         store64(at, load64(at) + 1)
         store64(at + 8, load64(at + 8) + lanes)

@@ -1,0 +1,380 @@
+"""The compiled caches of `gpusim.memory.hierarchy`: L1, store buffer, merging stage, L2, the way to DRAM.
+
+What is modelled, in which units and after which measurements is said there.  Time is SM clock cycles.
+
+All state is one int64 array ``x`` (numba counts references of every array it passes on, which costs more than
+the caches themselves): parameters first, by the names below, then tables whose places stand among them.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+from gpusim.compiled import compiled
+from gpusim.memory.banks import popcount
+
+
+class Traffic(IntEnum):
+    """Columns of the counters, by instruction; all are sectors of 32 bytes."""
+
+    LOADED = 0
+    """Sectors of global loads at the L1 tag stage."""
+    L1_HIT = 1
+    """`l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit`."""
+    TO_L1 = 2
+    """`l1tex__m_xbar2l1tex_read_sectors`."""
+    FROM_L1 = 3
+    """`l1tex__m_l1tex2xbar_write_sectors`."""
+    L2_READ = 4
+    """`lts__t_sectors_srcunit_tex_op_read`: what is left when requests of one GPC have been merged."""
+    L2_WRITE = 5
+    """`lts__t_sectors_srcunit_tex_op_write`, atomics and reductions included."""
+    L2_HIT = 6
+    """`lts__t_sectors_srcunit_tex_lookup_hit`, reads and writes."""
+    DRAM_READ = 7
+    """`dram__bytes_read` / 32, of what the instruction's misses fetch."""
+    FABRIC = 8
+    """Sectors that cross from one half of L2 to the other."""
+    LOCAL_LOADED = 9
+    LOCAL_HIT = 10
+
+
+COUNTERS = len(Traffic)
+_LOADED, _L1_HIT, _TO_L1, _FROM_L1 = 0, 1, 2, 3
+_L2_READ, _L2_WRITE, _L2_HIT, _DRAM_READ, _FABRIC, _LOCAL_LOADED, _LOCAL_HIT = 4, 5, 6, 7, 8, 9, 10
+
+#: Parameters, in order.  Sizes are counts, times cycles; *_TICKS are 1/256 of a cycle a sector.
+PARAMETERS = (
+    "SMS",  # that take part
+    "SLOTS",  # CTAs that an SM holds
+    "WARPS",  # of a CTA
+    "STEP",  # cycles that an SM runs on its own
+    "L1_SETS", "L1_WAYS",
+    "L2_SIDES", "L2_SETS", "L2_WAYS",  # sets and ways of one side
+    "L2_DIRTY_WAYS",  # of a set, that may hold what DRAM does not have yet
+    "MERGE",  # requests that may become one
+    "COMBINE", "COMBINE_CYCLES",  # lines of a store buffer; how long one waits for more of its line
+    "L1_LATENCY", "L2_LATENCY", "FAR_LATENCY", "DRAM_LATENCY",  # the last two on top of L2's
+    "MERGE_RETURN",  # the part of a request's latency that lies between SM and merging stage
+    "MERGE_EARLY",  # by how much SMs that run one after another in a step may be out of order
+    "QUEUE",  # instructions that may wait in front of L1
+    "LAUNCH_TICKS", "RELAUNCH_CYCLES",  # from CTA to CTA at the start; from a CTA's end to the next one's start
+    "FAR_AGE",  # accesses by which a line fetched for the other side counts as older
+    "FETCH",  # sectors that a miss brings from DRAM
+    "JITTER",  # most cycles by which the way to a slice of L2 is longer than the shortest
+    "FILL_TICKS", "L2_TICKS", "DRAM_TICKS",  # ports of an SM, of L2, of DRAM
+    # places of the tables
+    "AT_GPC", "AT_SIDE", "AT_L1", "AT_L2", "AT_MERGE", "AT_STORE", "AT_FILL", "AT_WARP", "AT_SLOT", "AT_QUEUE", "AT_LIVE",
+    "AT_WAKE", "AT_RING", "AT_TURN",
+    # registers
+    "STAMP",  # of the last access
+    "DRAM_WRITTEN",  # sectors
+    "L2_FREE", "DRAM_FREE",  # ticks
+    "NOW", "NEXT_CTA", "ENDED", "DONE", "AGE",
+)  # fmt: skip
+(SMS, SLOTS, WARPS, STEP, L1_SETS, L1_WAYS, L2_SIDES, L2_SETS, L2_WAYS, L2_DIRTY_WAYS, MERGE, COMBINE, COMBINE_CYCLES,
+ L1_LATENCY, L2_LATENCY, FAR_LATENCY, DRAM_LATENCY, MERGE_RETURN, MERGE_EARLY, QUEUE, LAUNCH_TICKS, RELAUNCH_CYCLES, FAR_AGE, FETCH,
+ JITTER, FILL_TICKS, L2_TICKS, DRAM_TICKS, AT_GPC, AT_SIDE, AT_L1, AT_L2, AT_MERGE, AT_STORE, AT_FILL, AT_WARP, AT_SLOT,
+ AT_QUEUE, AT_LIVE, AT_WAKE, AT_RING, AT_TURN, STAMP, DRAM_WRITTEN, L2_FREE, DRAM_FREE, NOW, NEXT_CTA, ENDED, DONE, AGE,
+ ) = range(len(PARAMETERS))  # fmt: skip
+
+MERGE_SLOTS = 4096  # of the table of requests on their way, a GPC
+#: Words of a line (tag = line + 1, stamp, valid sectors, cycle of its last fill[, dirty sectors]), word after word of a set.
+L1_WORDS, L2_WORDS = 4, 5
+#: Words of a request on its way (key, from, until, arrival, requests joined), and of a store buffer's line.
+MERGE_WORDS, STORE_WORDS = 5, 5
+
+
+@compiled(counted=False)
+def mix(n):
+    """Spreads the bits of a number (finaliser of splitmix64); 63 bits."""
+    h = np.uint64(n)
+    h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.int64((h ^ (h >> np.uint64(31))) >> np.uint64(1))
+
+
+@compiled(counted=False)
+def bits(mask):
+    """Sectors of a mask."""
+    return (mask & 1) + ((mask >> 1) & 1) + ((mask >> 2) & 1) + ((mask >> 3) & 1)
+
+
+@compiled(counted=False)
+def _l2_set(x, side, line):
+    return x[AT_L2] + (side * x[L2_SETS] + (line >> 1) % x[L2_SETS]) * x[L2_WAYS] * L2_WORDS
+
+
+@compiled(counted=False)
+def _find(x, base, ways, line):
+    """Place of a line's tag in a set, or -1."""
+    tag = line + 1
+    for k in range(base, base + ways):
+        if x[k] == tag:
+            return k
+    return -1
+
+
+@compiled(counted=False)
+def _place(x, base, ways, line):
+    """Place of a line's tag in a set, and whether it had to take the least recently used one."""
+    tag = line + 1
+    oldest = base
+    x[STAMP] += 1
+    for k in range(base, base + ways):
+        if x[k] == tag:
+            x[k + ways] = x[STAMP]
+            return k, False
+    for k in range(base, base + ways):
+        if x[k + ways] < x[oldest + ways]:
+            oldest = k
+    x[oldest] = tag
+    x[oldest + ways] = x[STAMP]
+    return oldest, True
+
+
+@compiled(counted=False)
+def _l2_place(x, side, line):
+    """As `_place` in a side of L2; what the line replaces is written back."""
+    ways = x[L2_WAYS]
+    k, new = _place(x, _l2_set(x, side, line), ways, line)
+    if new:
+        x[DRAM_WRITTEN] += bits(x[k + 4 * ways])
+        x[k + 2 * ways] = 0
+        x[k + 3 * ways] = 0
+        x[k + 4 * ways] = 0
+    return k
+
+
+@compiled(counted=False)
+def home(x, line):
+    """The side of L2 that a line belongs to."""
+    return popcount(np.uint64(line)) % x[L2_SIDES]
+
+
+@compiled(counted=False)
+def _widen(x, mask):
+    """Sectors that DRAM delivers when some are missing."""
+    if x[FETCH] == 4:
+        return 15
+    if x[FETCH] == 2:
+        return (3 if mask & 3 else 0) | (12 if mask & 12 else 0)
+    return mask
+
+
+@compiled(counted=False)
+def _from_dram(x, k, missing, t, counters, index):
+    """Fetch sectors into a line of L2; when they are there."""
+    ways = x[L2_WAYS]
+    fetched = _widen(x, missing) & ~x[k + 2 * ways]
+    n = bits(fetched)
+    counters[index, _DRAM_READ] += n
+    x[DRAM_FREE] = max(x[DRAM_FREE], t << 8) + n * x[DRAM_TICKS]
+    ready = (x[DRAM_FREE] >> 8) + x[DRAM_LATENCY]
+    x[k + 2 * ways] |= fetched
+    x[k + 3 * ways] = ready
+    return ready
+
+
+@compiled(counted=False)
+def _l2_read(x, side, line, mask, t, counters, index):
+    """Cycle at which L2 can send these sectors, less its own latency."""
+    ways = x[L2_WAYS]
+    n = bits(mask)
+    counters[index, _L2_READ] += n
+    k = _l2_place(x, side, line)
+    missing = mask & ~x[k + 2 * ways]
+    counters[index, _L2_HIT] += n - bits(missing)
+    x[L2_FREE] = max(x[L2_FREE], t << 8) + n * x[L2_TICKS]
+    t = x[L2_FREE] >> 8
+    ready = max(t, x[k + 3 * ways]) if missing != mask else t
+    if missing == 0:
+        return ready
+    owner = home(x, line)
+    if owner == side:
+        return max(ready, _from_dram(x, k, missing, t, counters, index))
+    wanted = _widen(x, missing)
+    h = _l2_place(x, owner, line)
+    x[h + ways] -= x[FAR_AGE]
+    absent = wanted & ~x[h + 2 * ways]
+    counters[index, _FABRIC] += bits(wanted)
+    there = max(t, x[h + 3 * ways])
+    if absent != 0:
+        there = max(there, _from_dram(x, h, absent, t, counters, index))
+    there += x[FAR_LATENCY]
+    x[k + 2 * ways] |= wanted
+    x[k + 3 * ways] = there
+    return max(ready, there)
+
+
+@compiled(counted=False)
+def _l2_write(x, side, line, mask, t, counters, index, reads):
+    """Write sectors, at the side that they belong to; ``reads``: they must be there first (atomics)."""
+    ways = x[L2_WAYS]
+    n = bits(mask)
+    counters[index, _L2_WRITE] += n
+    counters[index, _L2_HIT] += n
+    owner = home(x, line)
+    if owner != side:
+        counters[index, _FABRIC] += n
+        k = _find(x, _l2_set(x, side, line), ways, line)
+        if k >= 0:
+            x[k + 2 * ways] &= ~mask
+    k = _l2_place(x, owner, line)
+    ready = t
+    if reads and mask & ~x[k + 2 * ways] != 0:
+        ready = _from_dram(x, k, mask & ~x[k + 2 * ways], t, counters, index)
+    if x[k + 4 * ways] == 0:
+        # only so many ways of a set may be dirty: the oldest of them is written back and stays
+        base = _l2_set(x, owner, line)
+        dirty = 0
+        oldest = -1
+        for j in range(base, base + ways):
+            if x[j + 4 * ways] != 0:
+                dirty += 1
+                if oldest < 0 or x[j + ways] < x[oldest + ways]:
+                    oldest = j
+        if dirty >= x[L2_DIRTY_WAYS]:
+            x[DRAM_WRITTEN] += bits(x[oldest + 4 * ways])
+            x[oldest + 4 * ways] = 0
+    x[k + 2 * ways] |= mask
+    x[k + 4 * ways] |= mask
+    return ready
+
+
+@compiled(counted=False)
+def _request(x, sm, line, mask, t, counters, index):
+    """An SM's read of sectors that L1 lacks: merging stage, L2, port.  Cycle of arrival."""
+    n = bits(mask)
+    counters[index, _TO_L1] += n
+    gpc = x[x[AT_GPC] + sm]
+    key = (line << 4) | mask
+    h = mix(key)
+    e = x[AT_MERGE] + (gpc * MERGE_SLOTS + (h & (MERGE_SLOTS - 1))) * MERGE_WORDS
+    if x[e] == key and x[e + 4] < x[MERGE] and t >= x[e + 1] - x[MERGE_EARLY] and t <= x[e + 2]:
+        x[e + 4] += 1
+        ready = max(x[e + 3], t + x[L2_LATENCY])
+    else:
+        ready = _l2_read(x, x[x[AT_SIDE] + gpc], line, mask, t, counters, index) + x[L2_LATENCY]
+        ready += ((h >> 20) & 0xFF) * x[JITTER] >> 8
+        x[e] = key
+        x[e + 1] = t
+        x[e + 2] = ready - x[MERGE_RETURN]
+        x[e + 3] = ready
+        x[e + 4] = 1
+    port = x[AT_FILL] + sm
+    x[port] = max(x[port], ready << 8) + n * x[FILL_TICKS]
+    return x[port] >> 8
+
+
+@compiled(counted=False)
+def _l1_place(x, sm, line):
+    """Place of a line's tag in the L1 of an SM, taken from the least recently used one if it was not there."""
+    ways = x[L1_WAYS]
+    k, new = _place(x, x[AT_L1] + (sm * x[L1_SETS] + line % x[L1_SETS]) * ways * L1_WORDS, ways, line)
+    if new:
+        x[k + 2 * ways] = 0
+        x[k + 3 * ways] = 0
+    return k
+
+
+@compiled(counted=False)
+def _l1_load(x, sm, line, mask, t, counters, index, hit):
+    """Read sectors of one line through L1; cycle at which they are there."""
+    ways = x[L1_WAYS]
+    k = _l1_place(x, sm, line)
+    missing = mask & ~x[k + 2 * ways]
+    counters[index, hit] += bits(mask & ~missing)
+    ready = t + x[L1_LATENCY]
+    if missing != mask:
+        ready = max(ready, x[k + 3 * ways])
+    if missing != 0:
+        there = _request(x, sm, line, missing, t, counters, index)
+        x[k + 2 * ways] |= missing
+        x[k + 3 * ways] = there
+        ready = max(ready, there)
+    return ready
+
+
+@compiled(counted=False)
+def _flush_store(x, sm, e, counters):
+    """Send an entry of an SM's store buffer to L2."""
+    if x[e + 1] != 0:
+        index = x[e + 3]
+        counters[index, _FROM_L1] += bits(x[e + 1])
+        _l2_write(x, x[x[AT_SIDE] + x[x[AT_GPC] + sm]], x[e], x[e + 1], x[e + 2], counters, index, False)
+        x[e + 1] = 0
+
+
+@compiled(counted=False)
+def _store(x, sm, line, mask, t, index, counters):
+    """A store's sectors of one line: joined to those that wait in the buffer, or in place of the oldest."""
+    base = x[AT_STORE] + sm * x[COMBINE] * STORE_WORDS
+    e = base
+    x[STAMP] += 1
+    for k in range(base, base + x[COMBINE] * STORE_WORDS, STORE_WORDS):
+        if x[k + 1] != 0 and x[k] == line:
+            if t - x[k + 2] > x[COMBINE_CYCLES]:
+                e = k
+                break
+            x[k + 1] |= mask
+            x[k + 2] = t
+            x[k + 4] = x[STAMP]
+            return
+        if x[k + 4] < x[e + 4]:
+            e = k
+    _flush_store(x, sm, e, counters)
+    x[e] = line
+    x[e + 1] = mask
+    x[e + 2] = t
+    x[e + 3] = index
+    x[e + 4] = x[STAMP]
+
+
+@compiled(counted=False)
+def access(x, sm, kind, entry, shift, t, index, counters):
+    """One line entry of a record, moved by ``shift`` sectors; cycle at which its data is there."""
+    mask = np.int64(entry & np.uint64(15))
+    first = np.int64(entry >> np.uint64(4)) * 4 + shift
+    mask <<= first & 3
+    line = first >> 2
+    ready = t
+    what = kind & 0xFF
+    while mask != 0:
+        part = mask & 15
+        if part != 0:
+            n = bits(part)
+            if what == 1 or what == 7:
+                local = (kind >> 30) & 1
+                counters[index, _LOCAL_LOADED if local else _LOADED] += n
+                if (kind >> 8) & 5 and local == 0:  # past L1: BYPASS_L1, STRONG
+                    ready = max(ready, _request(x, sm, line, part, t, counters, index))
+                else:
+                    ready = max(ready, _l1_load(x, sm, line, part, t, counters, index, _LOCAL_HIT if local else _L1_HIT))
+            elif what == 2:
+                if (kind >> 30) & 1:  # local memory is this SM's alone: L1 keeps what is written
+                    x[_l1_place(x, sm, line) + 2 * x[L1_WAYS]] |= part
+                _store(x, sm, line, part, t, index, counters)
+            else:
+                counters[index, _FROM_L1] += n
+                there = _l2_write(x, x[x[AT_SIDE] + x[x[AT_GPC] + sm]], line, part, t, counters, index, True) + x[L2_LATENCY]
+                if what == 3:
+                    counters[index, _TO_L1] += n
+                    ready = max(ready, there)
+        mask >>= 4
+        line += 1
+    return ready
+
+
+@compiled(counted=False)
+def flush(x, counters):
+    """Empty the store buffers."""
+    for sm in range(x[SMS]):
+        base = x[AT_STORE] + sm * x[COMBINE] * STORE_WORDS
+        for e in range(base, base + x[COMBINE] * STORE_WORDS, STORE_WORDS):
+            _flush_store(x, sm, e, counters)
+
+
+__all__ = ["COUNTERS", "PARAMETERS", "Traffic", "access", "flush", "home", "mix", "popcount"]
