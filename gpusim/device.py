@@ -34,7 +34,8 @@ KINDS = ("datasheet", "paper", "measured", "assumed")
 UNITS = frozenset({
     "B", "KiB", "GB", "GB/s", "B/cycle", "Gbit/s", "TFLOP/s", "MHz", "bit", "cycle", "ns",
     "SM", "sub-partition", "warp", "thread", "block", "register", "barrier", "lane",
-    "bank", "bank group", "partition", "slice", "channel", "die", "name", "rule", "tick", "entry", "%",
+    "bank", "bank group", "partition", "slice", "channel", "die", "name", "rule", "tick", "entry", "%", "way",
+    "line", "request", "access",
 })  # fmt: skip
 
 Value = int | float | str | tuple[int, ...]

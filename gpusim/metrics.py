@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpusim.memory.counters import Counter
+from gpusim.memory.hierarchy_loop import Traffic
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,41 @@ def _definitions() -> tuple[Definition, ...]:
 
 
 DEFINITIONS = _definitions()
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficDefinition:
+    """``factor`` times the sum of a column of the hierarchy's counters over all instructions."""
+
+    name: str
+    unit: str
+    column: Traffic
+    factor: int = 1
+
+
+SECTOR_BYTES = 32
+#: What the hierarchy predicts of a launch (`gpusim.traffic`); all modelled.  `dram__bytes_write.sum` is not kept by instruction.
+TRAFFIC = (
+    TrafficDefinition("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum", "sector", Traffic.L1_HIT),
+    TrafficDefinition("l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_hit.sum", "sector", Traffic.LOCAL_HIT),
+    TrafficDefinition("l1tex__m_xbar2l1tex_read_sectors.sum", "sector", Traffic.TO_L1),
+    TrafficDefinition("l1tex__m_l1tex2xbar_write_sectors.sum", "sector", Traffic.FROM_L1),
+    TrafficDefinition("lts__t_sectors_srcunit_tex_op_read.sum", "sector", Traffic.L2_READ),
+    TrafficDefinition("lts__t_sectors_srcunit_tex_op_write.sum", "sector", Traffic.L2_WRITE),
+    TrafficDefinition("lts__t_sectors_srcunit_tex_lookup_hit.sum", "sector", Traffic.L2_HIT),
+    TrafficDefinition("dram__bytes_read.sum", "byte", Traffic.DRAM_READ, SECTOR_BYTES),
+)
+DRAM_WRITE = "dram__bytes_write.sum"
+
+
+def evaluate_traffic(counters: np.ndarray, dram_written: int, overhead_bytes: int) -> dict[str, Metric]:
+    """Metrics of int64[n][Traffic]; dram_written: sectors; overhead_bytes: what a launch reads beside its data."""
+    sums = counters.sum(axis=0)
+    out = {d.name: Metric(int(sums[int(d.column)]) * d.factor, d.unit, "modelled") for d in TRAFFIC}
+    read = out["dram__bytes_read.sum"]
+    out["dram__bytes_read.sum"] = Metric(read.value + overhead_bytes, read.unit, read.tier)
+    out[DRAM_WRITE] = Metric(dram_written * SECTOR_BYTES, "byte", "modelled")
+    return out
 
 
 def evaluate(classes: list[str], counts: np.ndarray, counters: np.ndarray) -> dict[str, int]:

@@ -31,13 +31,22 @@ from gpusim.launch import Launch, dim3, materialise
 from gpusim.memory import coalescer, shared
 from gpusim.memory.coalescer import GlobalGeometry
 from gpusim.memory.counters import Counter, count_events
+from gpusim.memory.hierarchy_loop import Traffic
 from gpusim.memory.shared import SharedGeometry
 from gpusim.metrics import Metric
 from gpusim.occupancy import Occupancy, occupancy
 from gpusim.program import Kernel
+from gpusim.traffic import TrafficResult, traffic
 
 #: Warp instructions up to which a launch is executed whole.
 FULL_LIMIT = 48_000_000
+INSTRUCTION_BYTES = 16
+#: Columns of an instruction's row that the hierarchy fills, in sectors.
+TRAFFIC_ROW = {
+    "sectors_l1_hit": Traffic.L1_HIT, "sectors_to_l1": Traffic.TO_L1, "sectors_from_l1": Traffic.FROM_L1,
+    "sectors_l2_read": Traffic.L2_READ, "sectors_l2_write": Traffic.L2_WRITE, "sectors_l2_hit": Traffic.L2_HIT,
+    "sectors_dram_read": Traffic.DRAM_READ,
+}  # fmt: skip
 #: CTAs executed of each class of a sampled launch (fewer if the class is smaller).
 SAMPLES = 4
 
@@ -62,7 +71,7 @@ class Coverage:
 class SimResult:
     """What the simulator says of one launch.
 
-    metrics: by the profiler's names; instructions: one dict a SASS instruction, in address order, with the
+    metrics: by the profiler's names; traffic: how L1, L2 and DRAM were modelled (None: not asked for); instructions: one dict a SASS instruction, in address order, with the
     source page's counters; not_modelled: ``{"what", "why"}`` for what a reader might look for in vain.
     """
 
@@ -72,6 +81,7 @@ class SimResult:
     coverage: Coverage
     occupancy: Occupancy
     metrics: Mapping[str, Metric]
+    traffic: TrafficResult | None
     instructions: Sequence[Mapping[str, Any]]
     not_modelled: Sequence[Mapping[str, str]]
 
@@ -201,6 +211,7 @@ def simulate(
     dynamic_shared: int = 0,
     device: str | DeviceSpec = "h200",
     full: bool = False,
+    memory: bool = True,
     jobs: int | None = None,
     budget: int | None = None,
     symbols: Mapping[str, np.ndarray] | None = None,
@@ -208,7 +219,7 @@ def simulate(
 ) -> SimResult:
     """Predict the profiler's counters of one launch (arguments as for :func:`run`).
 
-    full: execute every CTA whatever the size; jobs: threads (default: all cores; results do not depend on
+    full: execute every CTA whatever the size; memory: predict the traffic of L1, L2 and DRAM too; jobs: threads (default: all cores; results do not depend on
     it); budget: warp instructions without any CTA ending after which the launch counts as endless;
     progress(done, total, what) is called now and then.
     """
@@ -220,10 +231,19 @@ def simulate(
     page, yielded = hardware, execution.yielded
     if execution.queued:
         del execution  # its memory is not needed beside the next one's
-        memory = np.array([i.opcode in names.CLASSES for i in kernel.instructions])
-        execution = _execution(image, launch, values, spec, occ, symbols, jobs, budget, memory)
+        patches = np.array([i.opcode in names.CLASSES for i in kernel.instructions])
+        execution = _execution(image, launch, values, spec, occ, symbols, jobs, budget, patches)
         page = [*_count(execution, geometry, full, progress)[:2]]
-    return _result(kernel, launch, spec, occ, hardware, page, coverage, yielded)
+    moved = None
+    if memory:
+        if progress is not None:
+            progress(0, 1, f"memory traffic of {kernel.display_name}")
+
+        def again() -> grid.Execution:
+            return _execution(image, launch, values, spec, occ, symbols, jobs, budget)
+
+        moved = traffic(again, kernel, launch, spec, occ, int(hardware[0][:, 0].sum()))
+    return _result(kernel, launch, spec, occ, hardware, page, coverage, yielded, moved)
 
 
 def _count(execution: grid.Execution, geometry: tuple[SharedGeometry, GlobalGeometry], full: bool,
@@ -404,6 +424,7 @@ def _result(
     page: Sequence[np.ndarray],
     coverage: Coverage,
     yielded: bool,
+    moved: TrafficResult | None,
 ) -> SimResult:
     """hardware: (executions and lanes, memory counters) by instruction; page: as patched code has them."""
     instructions = kernel.instructions
@@ -432,6 +453,10 @@ def _result(
         )
         unit = next((unit for word, unit in _LAUNCH_UNITS.items() if word in name), "byte")
         metrics[name] = Metric(number, unit, "modelled" if modelled else "exact")
+    if moved is not None:
+        code = int(np.count_nonzero(hardware[0][:, 0])) * INSTRUCTION_BYTES
+        overhead = code + spec.integer("launch.dram_bytes")
+        metrics |= names.evaluate_traffic(moved.counters, moved.dram_written, overhead)
     metrics["launch__grid_size"] = Metric(launch.ctas, "", "exact")
     metrics["launch__thread_count"] = Metric(launch.ctas * launch.threads, "thread", "exact")
     metrics["launch__waves_per_multiprocessor"] = Metric(
@@ -453,21 +478,21 @@ def _result(
         row["requests"] = int(counters[k, Counter.REQUESTS] + counters[k, Counter.SHARED_REQUESTS])
         row["shared_distinct_words"] = int(counters[k, Counter.SHARED_WORDS])
         row["live_registers"] = live[k]
+        if moved is not None:
+            row |= {key: int(moved.counters[k, column]) for key, column in TRAFFIC_ROW.items()}
         row["unsettled"] = bool(counts[k, 0]) and (
             yielded
             or any(words != ("t_sectors",) for _, words in _unsettled(instruction, counters[k], waiting))
         )
         rows.append(row)
+    if moved is None:
+        gaps.append({"what": "L1, L2 and DRAM traffic, hit rates", "why": "not asked for (memory=False)"})
     gaps += [
-        {
-            "what": "L1, L2 and DRAM traffic, hit rates",
-            "why": "the cache and DRAM models come with a later version",
-        },
         {"what": "time", "why": "cycles, duration and stall reasons come with a later version"},
     ]
     if kernel.spill_bytes is None:
         gaps.append({"what": "spill bytes", "why": kernel.spill_note or "unknown"})
-    return SimResult(kernel, launch, spec, coverage, occ, metrics, rows, gaps)
+    return SimResult(kernel, launch, spec, coverage, occ, metrics, moved, rows, gaps)
 
 
 __all__ = ["Coverage", "SimResult", "run", "simulate"]

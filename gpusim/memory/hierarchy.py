@@ -1,63 +1,164 @@
-"""L1, the merging stage, L2 and the way to DRAM: what a launch's records make of them."""
+"""L1, the stage that merges requests, L2 and the way to DRAM: what a launch's records make of them.
+
+What it models (measured on an H200: validation/measurements/h200/caches.json.xz, docs/hierarchy.md):
+
+* **L1** of each SM: lines of four sectors, allocated on a miss, sectors filled one by one, least recently used
+  line replaced, as large as the carve-out leaves it.  A sector on its way is a hit that waits.  Stores go through;
+  those to one line that follow within some cycles leave together.  Local memory stays in L1 when written.
+* **the merging stage** of each GPC (the profiler's LRC): reads of the same sectors by its SMs become one, up to a
+  number of them, while the first is beyond the stage.
+* **L2** in sides (partitions): a request goes to the side its GPC is wired to; what that side lacks it gets from the
+  side the line belongs to, and keeps a copy.  A miss brings ``l2.fetch_bytes`` from DRAM.  Stores are kept at the line's own
+  side and written back when replaced, or when too many ways of a set are dirty.
+* **time**, only as far as it decides who comes first: SMs run side by side (`replay`), misses take the latency of the level
+  that serves them, ports pass so many bytes a cycle.
+
+Units: bytes, sectors, SM clock cycles.  Left out: constant and instruction caches, texture, TLBs, compression, persisting
+lines, evict-first hints, the banks of L2.  Which set and side a line belongs to is not published: modulo and parity stand in.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpusim.memory.hierarchy_loop import L1_WORDS, L2_WORDS, MERGE_SLOTS, MERGE_WORDS, PARAMETERS, STORE_WORDS
+from gpusim.device import DeviceSpec
+from gpusim.memory.hierarchy_loop import L1_WORDS, L2_WORDS, MERGE_SLOTS, MERGE_WORDS, PARAMETERS, STORE_WORDS, TICK_BITS
 from gpusim.memory.replay import SLOT_WORDS, WARP_WORDS
 
-GPC_SMS = (16, 16, 16, 16, 16, 18, 16, 18)
-GPC_SIDES = (0, 0, 1, 1, 1, 0, 1, 0)
+#: Parameters taken from the device file as they stand.
+_VALUES = {
+    "L1_WAYS": "l1.ways", "COMBINE": "l1.store_buffer_lines", "COMBINE_CYCLES": "l1.store_buffer_cycles",
+    "L1_LATENCY": "l1.latency", "QUEUE": "l1.queue", "L2_SIDES": "l2.partitions", "L2_WAYS": "l2.ways",
+    "L2_DIRTY_WAYS": "l2.dirty_ways", "MERGE": "l2.merged_requests", "MERGE_RETURN": "l2.merge_distance",
+    "L2_LATENCY": "l2.latency", "FAR_AGE": "l2.far_age", "JITTER": "l2.latency_spread",
+    "RELAUNCH_CYCLES": "launch.block_relaunch",
+}  # fmt: skip
+STEP = 32  # cycles that an SM runs on its own: half the time in which requests merge
+TICKS = 1 << TICK_BITS  # of a cycle
 
 
-def placement(ctas: int, slots: int) -> NDArray[np.int64]:
-    """SM of each CTA that starts at once (SMs numbered GPC after GPC)."""
-    first = np.cumsum((0, *GPC_SMS))
-    groups = [list(range(0, 8))] + [list(range(first[g], first[g + 1])) for g in range(1, 8)] + [list(range(8, 16))]
-    sms = first[-1]
-    out = []
-    while len(out) < min(ctas, sms * slots):
-        rest = min(ctas - len(out), sms)
-        take = [0] * len(groups)
-        take[0] = min(rest, 8)
-        rest -= take[0]
-        while rest:
-            for k in range(1, len(groups)):
-                if rest and take[k] < len(groups[k]):
-                    take[k] += 1
-                    rest -= 1
-        for n, group in zip(take, groups):
-            # one SM of each TPC before the second
-            pairs = -(-len(group) // 2)
-            chosen = sorted((group[::2] + group[1::2])[:n])
-            out += chosen
-    return np.array(out, np.int64)
+def _odd(n: int) -> int:
+    """The largest odd number up to n: sets that no power of two divides, so that no stride meets few of them."""
+    return max(1, n - 1 | 1) if n > 1 else 1
 
 
-def machine(l1_bytes: int, slots: int, warps: int, **over: int) -> NDArray[np.int64]:
-    sets = (l1_bytes // 128 * 27 // 28 // 4 - 1) | 1
-    values = dict(SMS=132, SLOTS=slots, WARPS=warps, STEP=32, L1_SETS=sets, L1_WAYS=4, L2_SIDES=2, L2_SETS=15359,
-                  L2_WAYS=16, L2_DIRTY_WAYS=7, MERGE=4, COMBINE=20, COMBINE_CYCLES=60, L1_LATENCY=38, L2_LATENCY=275,
-                  FAR_LATENCY=165, DRAM_LATENCY=260, MERGE_RETURN=210, MERGE_EARLY=16, QUEUE=64, LAUNCH_TICKS=400,
-                  RELAUNCH_CYCLES=200, FAR_AGE=80000, FETCH=2, JITTER=40, FILL_TICKS=115, L2_TICKS=round(32 * 256 / 4600),
-                  DRAM_TICKS=round(32 * 256 / 2236))
-    values |= over
-    gpcs = len(GPC_SMS)
-    sms = values["SMS"]
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """Sizes and times of a device's memories.
+
+    values: parameters of `hierarchy_loop` by name; gpcs: SMs of each GPC; sides: the part of L2 each is wired to; first_sms:
+    SMs of the first GPC that the first CTAs go to; unified, usable: bytes of L1 with shared memory, and the share of L1 that
+    holds data.
+    """
+
+    values: Mapping[str, int]
+    gpcs: tuple[int, ...]
+    sides: tuple[int, ...]
+    first_sms: int
+    usable: float
+
+    @property
+    def dirty_sectors(self) -> int:
+        """Sectors that L2 holds at most before it writes them back."""
+        v = self.values
+        return v["L2_SIDES"] * v["L2_SETS"] * v["L2_DIRTY_WAYS"] * 4
+
+    @property
+    def shared_sectors(self) -> int:
+        """Sectors that L2 keeps if every side keeps a copy of each."""
+        return self.values["L2_SETS"] * self.values["L2_WAYS"] * 4
+
+    @classmethod
+    def from_device(cls, spec: DeviceSpec) -> Geometry:
+        """`InputError` names what the device file lacks."""
+        sms, sector = spec.integer("device.sm_count"), spec.integer("l2.sector_bytes")
+        values = {name: round(spec.number(path)) for name, path in _VALUES.items()}
+        sides = values["L2_SIDES"]
+        lines = spec.integer("l2.bytes") // spec.integer("l2.line_bytes")
+        clock = spec.number("clock.sm_boost") / 1000  # cycles a ns
+        dram = spec.number("dram.sustained" if spec.has("dram.sustained") else "dram.bandwidth") / clock
+        l2 = spec.number("l2.bandwidth") if spec.has("l2.bandwidth") else spec.number("l2.bandwidth_sm") * sms
+        extra = spec.number("dram.latency_extra")
+        if spec.has("dram.latency"):
+            latency = spec.number("dram.latency") * (clock if spec.quantity("dram.latency").unit == "ns" else 1)
+            extra = max(1.0, latency - values["L2_LATENCY"])
+        far = spec.number("l2.latency_far") - values["L2_LATENCY"] if spec.has("l2.latency_far") else 0.0
+        values |= {
+            "SMS": sms, "STEP": STEP, "MERGE_EARLY": STEP // 2, "L2_SETS": _odd(lines // sides // values["L2_WAYS"]),
+            "FAR_LATENCY": round(far), "DRAM_LATENCY": round(extra), "FETCH": spec.integer("l2.fetch_bytes") // sector,
+            "LAUNCH_TICKS": round(TICKS * spec.number("launch.block_interval")),
+            "FILL_TICKS": round(TICKS * sector / spec.number("l1.fill_bandwidth")),
+            "L2_TICKS": max(1, round(TICKS * sector / l2)), "DRAM_TICKS": max(1, round(TICKS * sector / dram)),
+        }  # fmt: skip
+        if spec.has("gpc.sms"):
+            gpcs, wired = spec.integers("gpc.sms"), spec.integers("gpc.sides")
+            first = spec.integer("gpc.first_sms")
+        else:  # not published: GPCs of 16 SMs, sides in turn
+            gpcs = tuple(min(16, sms - at) for at in range(0, sms, 16))
+            wired, first = tuple(g % sides for g in range(len(gpcs))), 0
+        return cls(values, gpcs, wired, first, spec.number("l1.usable") / 100)
+
+
+def state(geometry: Geometry, l1_bytes: int, slots: int, warps: int, **over: int) -> NDArray[np.int64]:
+    """The array ``x`` of `hierarchy_loop` and `replay` for a launch: ``slots`` CTAs of ``warps`` warps an SM, caches cold.
+
+    over: parameters that replace the device's.
+    """
+    ways = geometry.values["L1_WAYS"]
+    values: dict[str, Any] = dict(geometry.values)
+    values |= {"SLOTS": slots, "WARPS": warps, "L1_SETS": _odd(int(l1_bytes * geometry.usable) // 128 // ways)} | over
+    sms, gpcs = values["SMS"], len(geometry.gpcs)
     at = len(PARAMETERS)
-    for name, size in (("AT_GPC", sms), ("AT_SIDE", gpcs), ("AT_L1", sms * values["L1_SETS"] * values["L1_WAYS"] * L1_WORDS),
-                       ("AT_L2", values["L2_SIDES"] * values["L2_SETS"] * values["L2_WAYS"] * L2_WORDS),
-                       ("AT_MERGE", gpcs * MERGE_SLOTS * MERGE_WORDS), ("AT_STORE", sms * values["COMBINE"] * STORE_WORDS),
-                       ("AT_FILL", sms), ("AT_WARP", sms * slots * warps * WARP_WORDS), ("AT_SLOT", sms * slots * SLOT_WORDS),
-                       ("AT_QUEUE", sms), ("AT_LIVE", sms), ("AT_WAKE", sms), ("AT_RING", sms * values["QUEUE"]), ("AT_TURN", sms)):
+    for name, size in (
+        ("AT_GPC", sms), ("AT_SIDE", gpcs), ("AT_L1", sms * values["L1_SETS"] * values["L1_WAYS"] * L1_WORDS),
+        ("AT_L2", values["L2_SIDES"] * values["L2_SETS"] * values["L2_WAYS"] * L2_WORDS),
+        ("AT_MERGE", gpcs * MERGE_SLOTS * MERGE_WORDS), ("AT_STORE", sms * values["COMBINE"] * STORE_WORDS),
+        ("AT_FILL", sms), ("AT_WARP", sms * slots * warps * WARP_WORDS), ("AT_SLOT", sms * slots * SLOT_WORDS),
+        ("AT_QUEUE", sms), ("AT_LIVE", sms), ("AT_WAKE", sms), ("AT_RING", sms * values["QUEUE"]), ("AT_TURN", sms),
+    ):  # fmt: skip
         values[name] = at
         at += size
     x = np.zeros(at, np.int64)
     for i, name in enumerate(PARAMETERS):
         x[i] = values.get(name, 0)
-    x[values["AT_GPC"]:values["AT_GPC"] + sms] = np.repeat(np.arange(gpcs), GPC_SMS)
-    x[values["AT_SIDE"]:values["AT_SIDE"] + gpcs] = GPC_SIDES
-    x[values["AT_SLOT"]:values["AT_SLOT"] + sms * slots * SLOT_WORDS:SLOT_WORDS] = -1
+    x[values["AT_GPC"] :][:sms] = np.repeat(np.arange(gpcs), geometry.gpcs)
+    x[values["AT_SIDE"] :][:gpcs] = geometry.sides
+    x[values["AT_SLOT"] :][: sms * slots * SLOT_WORDS : SLOT_WORDS] = -1
     return x
+
+
+def placement(geometry: Geometry, ctas: int, slots: int) -> NDArray[np.int64]:
+    """SM of each CTA that starts at once, in order of CTAs; SMs are numbered GPC after GPC.
+
+    A launch fills the first SMs of the first GPC, then every GPC with the same number of CTAs, one SM of each pair (TPC)
+    before the second; the CTAs of a GPC are neighbours.  Measured for grids of 1 to 1,056 CTAs (ctas.npz).
+    """
+    starts = np.cumsum((0, *geometry.gpcs))
+    first = geometry.first_sms
+    groups = [list(range(first))] if first else []
+    groups += [list(range(starts[g], starts[g + 1])) for g in range(1 if first else 0, len(geometry.gpcs))]
+    groups += [list(range(first, int(starts[1])))] if first else []
+    sms = int(starts[-1])
+    out: list[int] = []
+    while len(out) < min(ctas, sms * slots):
+        rest = min(ctas - len(out), sms)
+        take = [0] * len(groups)
+        if first:
+            take[0] = min(rest, first)
+            rest -= take[0]
+        while rest:
+            for k in range(1 if first else 0, len(groups)):
+                if rest and take[k] < len(groups[k]):
+                    take[k] += 1
+                    rest -= 1
+        for n, group in zip(take, groups, strict=True):
+            out += sorted((group[::2] + group[1::2])[:n])
+    return np.array(out, np.int64)
+
+
+__all__ = ["Geometry", "placement", "state"]

@@ -38,14 +38,18 @@ class Traffic(IntEnum):
     FABRIC = 8
     """Sectors that cross from one half of L2 to the other."""
     LOCAL_LOADED = 9
+    """Sectors of local loads at the L1 tag stage."""
     LOCAL_HIT = 10
+    """`l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_hit`."""
+    RECORDS = 11
+    """Accesses replayed (not sectors)."""
 
 
 COUNTERS = len(Traffic)
 _LOADED, _L1_HIT, _TO_L1, _FROM_L1 = 0, 1, 2, 3
 _L2_READ, _L2_WRITE, _L2_HIT, _DRAM_READ, _FABRIC, _LOCAL_LOADED, _LOCAL_HIT = 4, 5, 6, 7, 8, 9, 10
 
-#: Parameters, in order.  Sizes are counts, times cycles; *_TICKS are 1/256 of a cycle a sector.
+#: Parameters, in order.  Sizes are counts, times cycles; *_TICKS are 1/4096 of a cycle a sector.
 PARAMETERS = (
     "SMS",  # that take part
     "SLOTS",  # CTAs that an SM holds
@@ -80,9 +84,11 @@ PARAMETERS = (
  AT_QUEUE, AT_LIVE, AT_WAKE, AT_RING, AT_TURN, STAMP, DRAM_WRITTEN, L2_FREE, DRAM_FREE, NOW, NEXT_CTA, ENDED, DONE, AGE,
  ) = range(len(PARAMETERS))  # fmt: skip
 
+TICK_BITS = 12
 MERGE_SLOTS = 4096  # of the table of requests on their way, a GPC
-#: Words of a line (tag = line + 1, stamp, valid sectors, cycle of its last fill[, dirty sectors]), word after word of a set.
-L1_WORDS, L2_WORDS = 4, 5
+#: Words of a line (tag = line + 1, stamp, valid sectors, cycle of its last fill[, dirty sectors, cycle at which the other
+#: side's request for it arrives]), word after word of a set.
+L1_WORDS, L2_WORDS = 4, 6
 #: Words of a request on its way (key, from, until, arrival, requests joined), and of a store buffer's line.
 MERGE_WORDS, STORE_WORDS = 5, 5
 
@@ -145,6 +151,7 @@ def _l2_place(x, side, line):
         x[k + 2 * ways] = 0
         x[k + 3 * ways] = 0
         x[k + 4 * ways] = 0
+        x[k + 5 * ways] = 0
     return k
 
 
@@ -171,8 +178,8 @@ def _from_dram(x, k, missing, t, counters, index):
     fetched = _widen(x, missing) & ~x[k + 2 * ways]
     n = bits(fetched)
     counters[index, _DRAM_READ] += n
-    x[DRAM_FREE] = max(x[DRAM_FREE], t << 8) + n * x[DRAM_TICKS]
-    ready = (x[DRAM_FREE] >> 8) + x[DRAM_LATENCY]
+    x[DRAM_FREE] = max(x[DRAM_FREE], t << TICK_BITS) + n * x[DRAM_TICKS]
+    ready = (x[DRAM_FREE] >> TICK_BITS) + x[DRAM_LATENCY]
     x[k + 2 * ways] |= fetched
     x[k + 3 * ways] = ready
     return ready
@@ -186,9 +193,11 @@ def _l2_read(x, side, line, mask, t, counters, index):
     counters[index, _L2_READ] += n
     k = _l2_place(x, side, line)
     missing = mask & ~x[k + 2 * ways]
-    counters[index, _L2_HIT] += n - bits(missing)
-    x[L2_FREE] = max(x[L2_FREE], t << 8) + n * x[L2_TICKS]
-    t = x[L2_FREE] >> 8
+    if t >= x[k + 5 * ways]:  # else the other side has asked for it, but this side does not know yet
+        counters[index, _L2_HIT] += n - bits(missing)
+    x[k + 5 * ways] = 0
+    x[L2_FREE] = max(x[L2_FREE], t << TICK_BITS) + n * x[L2_TICKS]
+    t = x[L2_FREE] >> TICK_BITS
     ready = max(t, x[k + 3 * ways]) if missing != mask else t
     if missing == 0:
         return ready
@@ -202,6 +211,7 @@ def _l2_read(x, side, line, mask, t, counters, index):
     counters[index, _FABRIC] += bits(wanted)
     there = max(t, x[h + 3 * ways])
     if absent != 0:
+        x[h + 5 * ways] = t + x[FAR_LATENCY] // 2
         there = max(there, _from_dram(x, h, absent, t, counters, index))
     there += x[FAR_LATENCY]
     x[k + 2 * ways] |= wanted
@@ -258,15 +268,15 @@ def _request(x, sm, line, mask, t, counters, index):
         ready = max(x[e + 3], t + x[L2_LATENCY])
     else:
         ready = _l2_read(x, x[x[AT_SIDE] + gpc], line, mask, t, counters, index) + x[L2_LATENCY]
-        ready += ((h >> 20) & 0xFF) * x[JITTER] >> 8
         x[e] = key
         x[e + 1] = t
         x[e + 2] = ready - x[MERGE_RETURN]
         x[e + 3] = ready
         x[e + 4] = 1
+    ready += (mix(h + sm) & 0xFF) * x[JITTER] >> 8
     port = x[AT_FILL] + sm
-    x[port] = max(x[port], ready << 8) + n * x[FILL_TICKS]
-    return x[port] >> 8
+    x[port] = max(x[port], ready << TICK_BITS) + n * x[FILL_TICKS]
+    return x[port] >> TICK_BITS
 
 
 @compiled(counted=False)

@@ -13,7 +13,7 @@ import numpy as np
 from gpusim.compiled import compiled
 from gpusim.memory.hierarchy_loop import (
     AGE, AT_LIVE, AT_QUEUE, AT_RING, AT_SLOT, AT_TURN, AT_WAKE, AT_WARP, DONE, ENDED, LAUNCH_TICKS, NEXT_CTA, NOW, QUEUE,
-    RELAUNCH_CYCLES, SLOTS, SMS, STEP, WARPS, access, flush,
+    RELAUNCH_CYCLES, SLOTS, SMS, STEP, TICK_BITS, WARPS, Traffic, access, flush,
 )  # fmt: skip
 
 WAITS = 6  # loads of a warp whose arrival is kept; more are waited for together
@@ -26,6 +26,7 @@ WARP_WORDS = W_NEED + 2 * WAITS
 S_CTA, S_AGE, S_LEFT, S_ARRIVED, S_ENDED = range(5)
 SLOT_WORDS = 5
 FOREVER = 1 << 60
+RECORDS = int(Traffic.RECORDS)
 SHARED_AHEAD = 64  # cycles of shared accesses that may wait
 
 
@@ -119,6 +120,7 @@ def _record(x, records, entries, steps, place, slack, local_base, local_sectors,
         start = max(x[q], t)
         x[q] = start + records[r, 5]
         x[place_in_queue] = start
+        counters[records[r, 1], RECORDS] += 1
         x[turn] += 1
         shift = _shift(x, steps, place, cta, r, kind, w, local_base, local_sectors)
         ready = start
@@ -225,15 +227,16 @@ def run(x, records, entries, bounds, steps, first, place, slack, order, local_ba
     first: int64[ctas], row of ``bounds`` of each CTA's first warp; place: int64[ctas][3], coordinates relative to the CTA
     that was recorded; slack: int64[instructions], instructions from a load to the one that needs it; order: SM of each of the
     first CTAs; local_base, local_sectors: where local memory begins, of a warp; log: int64[ctas][3], start, end, SM; by_age,
-    budget: scratch, int64[SLOTS] and int64[4].
+    budget: scratch, int64[SLOTS] and int64[8].
     """
     ctas = first.shape[0]
     if x[NEXT_CTA] == 0:
         for n in range(min(ctas, order.shape[0])):
             sm = order[n]
-            _begin(x, records, bounds, first, log, sm, x[x[AT_LIVE] + sm], n * x[LAUNCH_TICKS] >> 8)
+            _begin(x, records, bounds, first, log, sm, x[x[AT_LIVE] + sm], n * x[LAUNCH_TICKS] >> TICK_BITS)
     while x[ENDED] < ctas:
         if x[DONE] > limit:
+            flush(x, counters)
             return False
         end = x[NOW] + x[STEP]
         soon = FOREVER
@@ -245,29 +248,47 @@ def run(x, records, entries, bounds, steps, first, place, slack, order, local_ba
             wake = FOREVER
             for part in range(4):
                 budget[part] = x[STEP]
-            # the oldest CTA first; within one every warp in turn
-            turn = (x[NOW] // x[STEP]) % x[WARPS]
+                budget[4 + part] = 0
             for j in range(n):
-                s = x[AT_SLOT] + (sm * x[SLOTS] + by_age[j]) * SLOT_WORDS
-                w0 = x[AT_WARP] + (sm * x[SLOTS] + by_age[j]) * x[WARPS] * WARP_WORDS
+                w = x[AT_WARP] + (sm * x[SLOTS] + by_age[j]) * x[WARPS] * WARP_WORDS
                 for k in range(x[WARPS]):
-                    k += turn
-                    if k >= x[WARPS]:
-                        k -= x[WARPS]
-                    w = w0 + k * WARP_WORDS
-                    if x[w + W_TIME] >= end or x[w + W_STATUS] != RUNS:
-                        continue
-                    part = (k + by_age[j] * x[WARPS]) & 3
-                    while x[w + W_STATUS] == RUNS and x[w + W_TIME] < end:
-                        if x[w + W_GAP] == 0:
-                            _record(x, records, entries, steps, place, slack, local_base, local_sectors, log, sm, s, w0, w,
-                                    counters)  # fmt: skip
-                        elif budget[part] == 0:
-                            x[w + W_TIME] = end
-                        else:
-                            budget[part] -= _issue(x, w, x[AT_QUEUE] + sm, end, budget[part])
+                    if x[w + W_STATUS] == RUNS and x[w + W_TIME] < end:
+                        budget[4 + ((k + by_age[j] * x[WARPS]) & 3)] += 1
+                    w += WARP_WORDS
+            # Issue slots are shared by all that are ready, what one leaves goes to the others; the queue in front of L1 and
+            # the load-store unit serve the oldest CTA first, and within one every warp in turn.
+            turn = (x[NOW] // x[STEP]) % x[WARPS]
+            for sweep in range(2):
+                for j in range(n):
+                    s = x[AT_SLOT] + (sm * x[SLOTS] + by_age[j]) * SLOT_WORDS
                     if x[s + S_CTA] < 0:
-                        break
+                        continue
+                    w0 = x[AT_WARP] + (sm * x[SLOTS] + by_age[j]) * x[WARPS] * WARP_WORDS
+                    for k in range(x[WARPS]):
+                        k += turn
+                        if k >= x[WARPS]:
+                            k -= x[WARPS]
+                        w = w0 + k * WARP_WORDS
+                        if x[w + W_TIME] >= end or x[w + W_STATUS] != RUNS:
+                            continue
+                        part = (k + by_age[j] * x[WARPS]) & 3
+                        share = budget[part]
+                        if sweep == 0:
+                            share = min(share, (x[STEP] + budget[4 + part] - 1) // max(1, budget[4 + part]))
+                        while x[w + W_STATUS] == RUNS and x[w + W_TIME] < end:
+                            if x[w + W_GAP] == 0:
+                                _record(x, records, entries, steps, place, slack, local_base, local_sectors, log, sm, s, w0,
+                                        w, counters)  # fmt: skip
+                            elif share == 0:
+                                if sweep == 1:
+                                    x[w + W_TIME] = end
+                                break
+                            else:
+                                issued = _issue(x, w, x[AT_QUEUE] + sm, end, share)
+                                share -= issued
+                                budget[part] -= issued
+                        if x[s + S_CTA] < 0:
+                            break
             for slot in range(x[SLOTS]):
                 s = x[AT_SLOT] + (sm * x[SLOTS] + slot) * SLOT_WORDS
                 if x[s + S_CTA] < 0:

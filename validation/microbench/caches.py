@@ -1,12 +1,16 @@
-"""Probes of L1, the coalescer before L2, L2 and DRAM: ``python -m gpusim.validation.microbench.caches OUT.json [GROUP]``.
+"""Probes of L1, the coalescer before L2, L2 and DRAM: ``python -m gpusim.validation.microbench.caches OUT.json [GROUPS]``.
 
-Run under ncu (the counters) and plain (the cycles that the kernels write).  Rows of the profiler come in the
-order of the launches in OUT.json.  What a launch does is a :class:`Probe`, passed as kernel parameters.
+Run under ncu with METRICS (the counters) and plain (the cycles that the kernels write).  Rows of the profiler
+come in the order of the launches in OUT.json.  What a launch does is a :class:`Probe`, passed as kernel
+parameters.  ``... record RECORD.json.xz PROFILER FOLDER...`` makes the record of what came back: each folder
+holds caches.csv (the profiler's raw page), caches_ncu.json and caches_plain.json.
 """
 
 from __future__ import annotations
 
+import csv
 import json
+import lzma
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -15,7 +19,23 @@ from typing import Any
 
 import numpy as np
 
+SCHEMA = "gpusim.caches/1"
 SOURCE = Path(__file__).with_suffix(".cu")
+RECORD = Path(__file__).parents[1] / "measurements" / "h200" / "caches.json.xz"
+METRICS = (
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",
+    "l1tex__m_xbar2l1tex_read_sectors.sum", "l1tex__m_l1tex2xbar_write_sectors.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", "lts__t_sectors.sum", "lts__t_sectors_srcunit_tex_op_read.sum",
+    "lts__t_sectors_srcunit_tex_op_write.sum", "lts__t_sectors_srcunit_tex_lookup_hit.sum",
+    "lts__t_sectors_srcunit_tex_lookup_miss.sum", "lts__t_requests_srcunit_tex.sum",
+    "lts__t_sectors_srcunit_ltcfabric.sum", "lts__t_sectors_srcunit_ltcfabric_lookup_hit.sum",
+    "lts__t_sectors_srcunit_ltcfabric_lookup_miss.sum", "dram__sectors_read.sum", "dram__sectors_write.sum",
+    "gpu__time_duration.sum",
+)  # fmt: skip
+COMMAND = (
+    f"ncu --clock-control none --cache-control all --metrics {','.join(METRICS)} "
+    "python -m gpusim.validation.microbench.caches OUT.json; the same without ncu"
+)
 SMS = 132
 LINE, SECTOR, MIB = 128, 32, 1 << 20
 SPACE = 2 << 30
@@ -218,5 +238,32 @@ def main(out: str, only: str = "") -> None:
     Path(out).write_text(json.dumps(rows))
 
 
+def record(folders: list[Path], profiler: str) -> dict[str, Any]:
+    """Every launch of some runs: what it was, its counters, the cycles it wrote when run plain."""
+    rows: list[dict[str, Any]] = []
+    for folder in folders:
+        text = (line for line in (folder / "caches.csv").open(encoding="utf-8") if line.startswith('"'))
+        raw = list(csv.DictReader(text))[1:]  # the row of units
+        shown = json.loads((folder / "caches_ncu.json").read_text(encoding="utf-8"))
+        plain = json.loads((folder / "caches_plain.json").read_text(encoding="utf-8"))
+        for counters, probe, timed in zip(raw, shown, plain, strict=True):
+            assert counters["Kernel Name"].split("(")[0] == probe["kernel"] == timed["kernel"]
+            metrics = {name: float(counters[name].replace(",", "")) for name in METRICS}
+            rows.append({**probe, "cycles": timed["cycles"], "metrics": {k: int(v) for k, v in metrics.items()}})
+    return {"schema": SCHEMA, "profiler": profiler, "command": COMMAND, "launches": rows}
+
+
+def load(path: Path = RECORD) -> list[dict[str, Any]]:
+    """Launches of the record."""
+    found: dict[str, Any] = json.loads(lzma.decompress(path.read_bytes()))
+    assert found["schema"] == SCHEMA
+    launches_: list[dict[str, Any]] = found["launches"]
+    return launches_
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1] == "record":
+        made = json.dumps(record([Path(f) for f in sys.argv[4:]], sys.argv[3]), separators=(",", ":"))
+        Path(sys.argv[2]).write_bytes(lzma.compress(made.encode(), preset=9))
+    else:
+        main(*sys.argv[1:])
