@@ -44,7 +44,10 @@ def _cache_directory() -> str | None:
 
 
 def compiled(
-    function: Callable[..., Any] | None = None, *, inline: Literal["never", "always"] = "never", counted: bool = True
+    function: Callable[..., Any] | None = None,
+    *,
+    inline: Literal["never", "always"] = "never",
+    counted: bool = True,
 ) -> Any:
     """Decorator: ``@compiled`` or ``@compiled(inline="always")``.
 
@@ -58,7 +61,9 @@ def compiled(
     if place is not None:
         _config.CACHE_DIR = place
     try:
-        options = {} if counted else {"_nrt": False}
-        return numba.njit(cache=place is not None, nogil=True, inline=inline, **options)(function)
+        options: dict[str, Any] = {"cache": place is not None, "nogil": True, "inline": inline}
+        if not counted:
+            options["_nrt"] = False  # numba's own name for "without its runtime", which does the counting
+        return numba.njit(**options)(function)
     finally:
         _config.CACHE_DIR = before

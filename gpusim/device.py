@@ -35,7 +35,7 @@ UNITS = frozenset({
     "B", "KiB", "GB", "GB/s", "B/cycle", "Gbit/s", "TFLOP/s", "MHz", "bit", "cycle", "ns",
     "SM", "sub-partition", "warp", "thread", "block", "register", "barrier", "lane",
     "bank", "bank group", "partition", "slice", "channel", "die", "name", "rule", "tick", "entry", "%", "way",
-    "line", "request", "access",
+    "line", "request",
 })  # fmt: skip
 
 Value = int | float | str | tuple[int, ...]

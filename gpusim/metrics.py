@@ -140,10 +140,13 @@ class TrafficDefinition:
 
 
 SECTOR_BYTES = 32
-#: What the hierarchy predicts of a launch (`gpusim.traffic`); all modelled.  `dram__bytes_write.sum` is not kept by instruction.
+#: What the hierarchy predicts of a launch (`gpusim.traffic`); all modelled.  `dram__bytes_write.sum` is not
+#: kept by instruction.
 TRAFFIC = (
     TrafficDefinition("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum", "sector", Traffic.L1_HIT),
-    TrafficDefinition("l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_hit.sum", "sector", Traffic.LOCAL_HIT),
+    TrafficDefinition(
+        "l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_hit.sum", "sector", Traffic.LOCAL_HIT
+    ),
     TrafficDefinition("l1tex__m_xbar2l1tex_read_sectors.sum", "sector", Traffic.TO_L1),
     TrafficDefinition("l1tex__m_l1tex2xbar_write_sectors.sum", "sector", Traffic.FROM_L1),
     TrafficDefinition("lts__t_sectors_srcunit_tex_op_read.sum", "sector", Traffic.L2_READ),
@@ -155,7 +158,7 @@ DRAM_WRITE = "dram__bytes_write.sum"
 
 
 def evaluate_traffic(counters: np.ndarray, dram_written: int, overhead_bytes: int) -> dict[str, Metric]:
-    """Metrics of int64[n][Traffic]; dram_written: sectors; overhead_bytes: what a launch reads beside its data."""
+    """Metrics of int64[n][Traffic].  dram_written: sectors; overhead_bytes: read beside the launch's data."""
     sums = counters.sum(axis=0)
     out = {d.name: Metric(int(sums[int(d.column)]) * d.factor, d.unit, "modelled") for d in TRAFFIC}
     read = out["dram__bytes_read.sum"]

@@ -44,8 +44,8 @@ INSTRUCTION_BYTES = 16
 #: Columns of an instruction's row that the hierarchy fills, in sectors.
 TRAFFIC_ROW = {
     "sectors_l1_hit": Traffic.L1_HIT, "sectors_to_l1": Traffic.TO_L1, "sectors_from_l1": Traffic.FROM_L1,
-    "sectors_l2_read": Traffic.L2_READ, "sectors_l2_write": Traffic.L2_WRITE, "sectors_l2_hit": Traffic.L2_HIT,
-    "sectors_dram_read": Traffic.DRAM_READ,
+    "sectors_l2_read": Traffic.L2_READ, "sectors_l2_write": Traffic.L2_WRITE,
+    "sectors_l2_hit": Traffic.L2_HIT, "sectors_dram_read": Traffic.DRAM_READ,
 }  # fmt: skip
 #: CTAs executed of each class of a sampled launch (fewer if the class is smaller).
 SAMPLES = 4
@@ -71,8 +71,9 @@ class Coverage:
 class SimResult:
     """What the simulator says of one launch.
 
-    metrics: by the profiler's names; traffic: how L1, L2 and DRAM were modelled (None: not asked for); instructions: one dict a SASS instruction, in address order, with the
-    source page's counters; not_modelled: ``{"what", "why"}`` for what a reader might look for in vain.
+    metrics: by the profiler's names; traffic: how L1, L2 and DRAM were modelled (None: not asked for);
+    instructions: one dict a SASS instruction, in address order, with the source page's counters;
+    not_modelled: ``{"what", "why"}`` for what a reader might look for in vain.
     """
 
     kernel: Kernel
@@ -219,9 +220,9 @@ def simulate(
 ) -> SimResult:
     """Predict the profiler's counters of one launch (arguments as for :func:`run`).
 
-    full: execute every CTA whatever the size; memory: predict the traffic of L1, L2 and DRAM too; jobs: threads (default: all cores; results do not depend on
-    it); budget: warp instructions without any CTA ending after which the launch counts as endless;
-    progress(done, total, what) is called now and then.
+    full: execute every CTA whatever the size; memory: predict the traffic of L1, L2 and DRAM too; jobs:
+    threads (default: all cores; results do not depend on it); budget: warp instructions without any CTA
+    ending after which the launch counts as endless; progress(done, total, what) is called now and then.
     """
     spec, launch, values, occ = _prepare(kernel, grid, block, args, dynamic_shared, device)
     image = _image(kernel)

@@ -1,10 +1,11 @@
 """Traffic of a launch through L1, L2 and DRAM: CTAs recorded, replayed on all SMs, scaled to the launch.
 
-CTAs whose records differ only by steps along the grid (`memory.trace.template`: what tiles of dense arrays do)
-are recorded once; the others are recorded one by one.  The replay (`memory.replay`) starts at the launch's first
-cycle with cold caches, as the profiler's cache control leaves them, and follows the CTAs in the order in
-which they are placed.  It ends with the launch, or when :data:`WORK` is done; the accesses that are left are then taken
-to do what those of the same instruction did in the second half of the replay, when caches are warm and CTAs out of step.
+CTAs whose records differ only by steps along the grid (`memory.trace.template`: what tiles of dense arrays
+do) are recorded once; the others are recorded one by one.  The replay (`memory.replay`) starts at the
+launch's first cycle with cold caches, as the profiler's cache control leaves them, and follows the CTAs in
+the order in which they are placed.  It ends with the launch, or when :data:`WORK` is done; the accesses
+that are left are then taken to do what those of the same instruction did in the last two fifths of the
+replay, when caches are warm and CTAs out of step.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusim.device import DeviceSpec
-from gpusim.events import Kind
 from gpusim.functional.grid import Execution
 from gpusim.isa.slack import slack
 from gpusim.launch import Launch
@@ -25,12 +25,12 @@ from gpusim.memory.footprint import distinct_sectors
 from gpusim.memory.hierarchy import Geometry, placement, state
 from gpusim.memory.hierarchy_loop import COUNTERS, Traffic
 from gpusim.memory.replay import run as replay
-from gpusim.memory.trace import Recorder, Trace, assemble, template
+from gpusim.memory.trace import Recorder, Trace, assemble, first_touches, template
 from gpusim.occupancy import Occupancy
 from gpusim.program import Kernel
 
 #: What is replayed of a launch at most: accesses of a warp, and lines they touch, weighed by what they cost.
-WORK = 26_000_000
+WORK = 28_000_000
 LINE_COST = 0.5
 #: Warp instructions of a launch whose CTAs must be recorded one by one; of longer ones the first CTAs are.
 ONE_BY_ONE = 48_000_000
@@ -43,9 +43,9 @@ LOCAL_SECTOR = 1 << 40 >> 5  # where local memory is taken to begin: beyond ever
 class TrafficResult:
     """What the memories did.
 
-    counters: int64[instructions][Traffic]; dram_written: sectors written to DRAM; cycles: SM cycles of the replay, a by-product
-    (None if it was cut); share: part of the launch's records that was replayed; template: one CTA's records stood for all;
-    log: int64[ctas][3], start, end and SM of each CTA replayed.
+    counters: int64[instructions][Traffic]; dram_written: sectors written to DRAM; cycles: SM cycles of the
+    replay, a by-product (None if it was cut); share: part of the launch's records that was replayed;
+    template: one CTA's records stood for all; log: int64[ctas][3], start, end and SM of each CTA replayed.
     """
 
     counters: NDArray[np.int64]
@@ -64,8 +64,14 @@ class TrafficResult:
         return f"the first {self.share:.1%} of the accesses replayed ({how}), counters scaled by instruction"
 
 
-def traffic(make: Callable[[], Execution], kernel: Kernel, launch: Launch, spec: DeviceSpec, occ: Occupancy,
-            executed: int) -> TrafficResult:
+def traffic(
+    make: Callable[[], Execution],
+    kernel: Kernel,
+    launch: Launch,
+    spec: DeviceSpec,
+    occ: Occupancy,
+    executed: int,
+) -> TrafficResult:
     """Replay a launch.  make: a fresh execution of it; executed: warp instructions of the whole launch."""
     geometry = Geometry.from_device(spec)
     found = None if launch.ctas <= FEW else _template(make(), launch)
@@ -91,10 +97,10 @@ def traffic(make: Callable[[], Execution], kernel: Kernel, launch: Launch, spec:
     order = placement(geometry, ctas, occ.active_blocks)
     scratch = np.empty(occ.active_blocks, np.int64), np.empty(8, np.int64)
     early = counters
-    for part in (limit // 2, limit):
+    for part in (limit * 3 // 5, limit):
         early = counters.copy()
-        done = replay(x, trace.records, trace.entries, trace.bounds, steps, first, place, slacks, order, LOCAL_SECTOR,
-                      kernel.stack_bytes, log, *scratch, counters, part)  # fmt: skip
+        done = replay(x, trace.records, trace.entries, trace.bounds, steps, first, place, slacks, order,
+                      LOCAL_SECTOR, kernel.stack_bytes, log, *scratch, counters, part)  # fmt: skip
         if done:
             break
     share, written = 1.0, int(x[loop.DRAM_WRITTEN])
@@ -103,15 +109,22 @@ def traffic(make: Callable[[], Execution], kernel: Kernel, launch: Launch, spec:
         share = float(counters[:, Traffic.RECORDS].sum() / max(1.0, whole.sum()))
         stored = int(counters[:, Traffic.L2_WRITE].sum())
         counters = _extended(trace, counters, early, whole)
-        # what L2 holds back at the cut it holds back at the end; before anything was written back, all that it can hold
+        # what L2 holds back at the cut it holds back at the end; before anything was written back, all that
+        # it can hold
         total = int(counters[:, Traffic.L2_WRITE].sum())
         held = stored - written if written else min(total, geometry.dirty_sectors)
         written = max(written, total - held)
         if found is not None:
-            fetch = geometry.values["FETCH"]
-            counters = _bounded(counters, distinct_sectors(trace, steps, place, fetch), geometry.shared_sectors)
-    return TrafficResult(counters, written, int(x[loop.NOW]) if done and ctas == launch.ctas else None, share, found is not None,
-                         log)
+            footprint = distinct_sectors(trace, steps, place, geometry.values["FETCH"])
+            counters = _bounded(counters, footprint, geometry.shared_sectors)
+    return TrafficResult(
+        counters,
+        written,
+        int(x[loop.NOW]) if done and ctas == launch.ctas else None,
+        share,
+        found is not None,
+        log,
+    )
 
 
 def _limit(trace: Trace, records: int) -> int:
@@ -119,30 +132,31 @@ def _limit(trace: Trace, records: int) -> int:
     return int(min(records, WORK / (1 + LINE_COST * len(trace.entries) / max(1, len(trace.records)))))
 
 
-def _extended(trace: Trace, counters: NDArray[np.int64], early: NDArray[np.int64], whole: NDArray[np.float64]
-              ) -> NDArray[np.int64]:
-    """Counters of all ``whole`` accesses, from those at the cut and those half-way there."""
+def _extended(
+    trace: Trace, counters: NDArray[np.int64], early: NDArray[np.int64], whole: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """Counters of all ``whole`` accesses, from those at the cut and those at three fifths of it."""
     late = counters - early
-    # instructions that were not met in the second half go on as before, those that were not met at all miss everywhere
+    # instructions that were not met in the last part go on as before
     late = np.where(late[:, [Traffic.RECORDS]] > 0, late, counters)
     seen = late[:, Traffic.RECORDS]
     left = np.maximum(0.0, whole - counters[:, Traffic.RECORDS])
     out = counters + late * (left / np.maximum(seen, 1))[:, None]
-    for index in np.flatnonzero((seen == 0) & (whole > 0)):
-        mine = trace.records[(trace.records[:, 1] == index) & (trace.records[:, 0] & 0xFF < 8)]
-        touched = np.concatenate([trace.entries[r[6] : r[6] + r[7]] for r in mine[:1000]]) & np.uint64(15)
-        sectors = np.array([int(m).bit_count() for m in range(16)])[touched.astype(np.int64)].sum() / len(mine[:1000]) * whole[index]
-        kind = int(mine[0, 0]) & 0xFF
-        if kind == Kind.STORE:
-            columns = [Traffic.FROM_L1, Traffic.L2_WRITE, Traffic.L2_HIT]
-        else:
-            columns = [Traffic.LOADED, Traffic.TO_L1, Traffic.L2_READ, Traffic.DRAM_READ]
-        out[index, columns] = sectors
+    unseen = (seen == 0) & (whole > 0)
+    if unseen.any():
+        # an epilogue, most likely: each of its sectors moves once
+        first = np.zeros((len(counters), 2), np.int64)
+        first_touches(trace.records, trace.entries, trace.bounds, unseen, first)
+        sectors = first * (whole / np.maximum(1.0, _accesses(trace, len(counters))))[:, None]
+        for column in (Traffic.LOADED, Traffic.TO_L1, Traffic.L2_READ, Traffic.DRAM_READ):
+            out[unseen, column] = sectors[unseen, 0]
+        for column in (Traffic.FROM_L1, Traffic.L2_WRITE, Traffic.L2_HIT):
+            out[unseen, column] += sectors[unseen, 1]
     return np.rint(out).astype(np.int64)
 
 
 def _bounded(counters: NDArray[np.int64], footprint: int, fits: int) -> NDArray[np.int64]:
-    """DRAM reads no fewer than the sectors that are read at all, and no more if L2 keeps them (``fits`` sectors)."""
+    """DRAM reads no fewer sectors than are read at all, and no more if L2 keeps them (up to ``fits``)."""
     read = int(counters[:, Traffic.DRAM_READ].sum())
     factor = footprint / read if read and (read < footprint or footprint <= fits) else 1.0
     if factor == 1.0:
@@ -180,10 +194,10 @@ def record(execution: Execution, ctas: Sequence[int]) -> Trace:
 
 
 def _template(execution: Execution, launch: Launch) -> tuple[Trace, NDArray[np.int64], int] | None:
-    """(records of one CTA, steps, that CTA) if they stand for all: looked at are its neighbours, corners and others."""
+    """(records of one CTA, steps, that CTA) if they stand for all: neighbours, corners and others agree."""
     if execution.image.traits.ordered:
         return None
-    x, y, z = launch.grid
+    x, y, _ = launch.grid
     middle = [n // 2 for n in launch.grid]
 
     def linear(at: Sequence[int]) -> int:

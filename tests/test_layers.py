@@ -24,7 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cubin", "compiled", "isa", "memory", "metrics", "occupancy"),
     ("program",),
     ("functional",),
-    ("simulate",),
+    ("traffic", "simulate"),
     ("report", "access", "access_picture", "expression"),
     ("kernels",),
     ("validation",),

@@ -45,8 +45,8 @@ TICKS = 8 * L.W_TICKS
 # where the fields of an event that is no access lie in its 64-bit words
 assert EVENT.fields is not None
 EVENT_BYTES, EVENT_ADDRESS = EVENT.itemsize, EVENT.fields["addresses"][1]
-assert [EVENT.fields[f][1] for f in ("cta", "pc", "mask", "parent", "warp", "space", "kind", "issued", "stalls")] == [
-    0, 4, 8, 12, 16, 20, 21, 24, 28]  # fmt: skip
+_FIELDS = ("cta", "pc", "mask", "parent", "warp", "space", "kind", "issued", "stalls")
+assert [EVENT.fields[name][1] for name in _FIELDS] == [0, 4, 8, 12, 16, 20, 21, 24, 28]  # see `note`
 NO_SPACE, BARRIER, EXIT = int(Space.NONE), int(Kind.BARRIER), int(Kind.EXIT)
 
 

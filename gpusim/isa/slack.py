@@ -14,8 +14,8 @@ _REACH = 1024  # instructions looked ahead
 def slack(instructions: Sequence[Instruction]) -> list[int]:
     """Of each instruction: instructions from it to the first that waits for the dependence counter it raises.
 
-    Along the way that is taken if loops go on: backward branches and unguarded ones are followed.  `NEVER` if it
-    raises none.  An LDGSTS is waited for by the next DEPBAR.
+    Along the way that is taken if loops go on: backward branches and unguarded ones are followed.  `NEVER`
+    if it raises none.  An LDGSTS is waited for by the next DEPBAR.
     """
     return [_slack(instructions, index) for index in range(len(instructions))]
 
@@ -39,7 +39,11 @@ def _slack(instructions: Sequence[Instruction], index: int) -> int:
         if here.guard is None and here.opcode in ("EXIT", "RET"):
             break
         target = here.operands[-1] if here.opcode == "BRA" and here.operands else None
-        if target is not None and target.kind in ("label", "imm") and (target.value <= here.pc or here.guard is None):
+        if (
+            target is not None
+            and target.kind in ("label", "imm")
+            and (target.value <= here.pc or here.guard is None)
+        ):
             if target.value == here.pc:
                 break
             at = target.value // 16 - 1

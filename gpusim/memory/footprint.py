@@ -30,7 +30,12 @@ def _lines_of_cta(records, entries, steps, lines, masks, moves):
             while table[h] >= 0:
                 k = table[h]
                 m = moves[k]
-                if lines[k] == line and steps[m, 0] == steps[r, 0] and steps[m, 1] == steps[r, 1] and steps[m, 2] == steps[r, 2]:
+                if (
+                    lines[k] == line
+                    and steps[m, 0] == steps[r, 0]
+                    and steps[m, 1] == steps[r, 1]
+                    and steps[m, 2] == steps[r, 2]
+                ):
                     break
                 h = (h + 1) % (2 * room)
             k = table[h]
@@ -47,7 +52,7 @@ def _lines_of_cta(records, entries, steps, lines, masks, moves):
 
 @compiled
 def _count(lines, masks, moves, n, steps, place, fetch, sample_bits, table, found):
-    """Sectors that misses on all lines of all CTAs bring, each once; of a sample of lines.  -1: the table is full."""
+    """Sectors that misses on a sample of the lines of all CTAs bring, each once; -1: the table is full."""
     used = 0
     total = 0
     mask_of_sample = (1 << sample_bits) - 1
@@ -55,7 +60,12 @@ def _count(lines, masks, moves, n, steps, place, fetch, sample_bits, table, foun
     for c in range(place.shape[0]):
         for k in range(n):
             m = moves[k]
-            first = lines[k] * 4 + place[c, 0] * steps[m, 0] + place[c, 1] * steps[m, 1] + place[c, 2] * steps[m, 2]
+            first = (
+                lines[k] * 4
+                + place[c, 0] * steps[m, 0]
+                + place[c, 1] * steps[m, 1]
+                + place[c, 2] * steps[m, 2]
+            )
             mask = masks[k] << (first & 3)
             line = first >> 2
             while mask != 0:
@@ -84,10 +94,12 @@ def _count(lines, masks, moves, n, steps, place, fetch, sample_bits, table, foun
 
 
 def distinct_sectors(trace: Trace, steps: NDArray[np.int64], place: NDArray[np.int64], fetch: int) -> int:
-    """Sectors that must come from DRAM at least once when all CTAs read what the one in ``trace`` does, moved.
+    """Sectors that must come from DRAM at least once when all CTAs read what the one in ``trace`` does,
+    moved.
 
-    steps, place: as `replay.run` takes them; fetch: sectors that a miss brings.  Of large launches one line in 16 is
-    counted: with n lines counted the error is about 1/sqrt(n).  0 if a CTA touches more than 2^20 lines.
+    steps, place: as `replay.run` takes them; fetch: sectors that a miss brings.  Of large launches one line
+    in 16 is counted: with n lines counted the error is about 1/sqrt(n).  0 if a CTA touches more than 2^20
+    lines.
     """
     room = 1 << 20
     lines, masks, moves = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)

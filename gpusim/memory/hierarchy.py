@@ -2,19 +2,21 @@
 
 What it models (measured on an H200: validation/measurements/h200/caches.json.xz, docs/hierarchy.md):
 
-* **L1** of each SM: lines of four sectors, allocated on a miss, sectors filled one by one, least recently used
-  line replaced, as large as the carve-out leaves it.  A sector on its way is a hit that waits.  Stores go through;
-  those to one line that follow within some cycles leave together.  Local memory stays in L1 when written.
-* **the merging stage** of each GPC (the profiler's LRC): reads of the same sectors by its SMs become one, up to a
-  number of them, while the first is beyond the stage.
-* **L2** in sides (partitions): a request goes to the side its GPC is wired to; what that side lacks it gets from the
-  side the line belongs to, and keeps a copy.  A miss brings ``l2.fetch_bytes`` from DRAM.  Stores are kept at the line's own
-  side and written back when replaced, or when too many ways of a set are dirty.
-* **time**, only as far as it decides who comes first: SMs run side by side (`replay`), misses take the latency of the level
-  that serves them, ports pass so many bytes a cycle.
+* **L1** of each SM: lines of four sectors, allocated on a miss, sectors filled one by one, least recently
+  used line replaced, as large as the carve-out leaves it.  A sector on its way is a hit that waits.  Stores
+  go through; those to one line that follow within some cycles leave together.  Local memory stays in L1
+  when written.
+* **the merging stage** of each GPC (the profiler's LRC): reads of the same sectors by its SMs become one,
+  up to a number of them, while the first is beyond the stage.
+* **L2** in sides (partitions): a request goes to the side its GPC is wired to; what that side lacks it gets
+  from the side the line belongs to, and keeps a copy.  A miss brings ``l2.fetch_bytes`` from DRAM.  Stores
+  are kept at the line's own side and written back when replaced, or when too many ways of a set are dirty.
+* **time**, only as far as it decides who comes first: SMs run side by side (`replay`), misses take the
+  latency of the level that serves them, ports pass so many bytes a cycle.
 
-Units: bytes, sectors, SM clock cycles.  Left out: constant and instruction caches, texture, TLBs, compression, persisting
-lines, evict-first hints, the banks of L2.  Which set and side a line belongs to is not published: modulo and parity stand in.
+Units: bytes, sectors, SM clock cycles.  Left out: constant and instruction caches, texture, TLBs,
+compression, persisting lines, evict-first hints, the banks of L2.  Which set and side a line belongs to is
+not published: modulo and parity stand in.
 """
 
 from __future__ import annotations
@@ -27,7 +29,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusim.device import DeviceSpec
-from gpusim.memory.hierarchy_loop import L1_WORDS, L2_WORDS, MERGE_SLOTS, MERGE_WORDS, PARAMETERS, STORE_WORDS, TICK_BITS
+from gpusim.memory.hierarchy_loop import (
+    LINE_WORDS,
+    MERGE_SLOTS,
+    MERGE_WORDS,
+    PARAMETERS,
+    STORE_WORDS,
+    TICK_BITS,
+)
 from gpusim.memory.replay import SLOT_WORDS, WARP_WORDS
 
 #: Parameters taken from the device file as they stand.
@@ -35,7 +44,7 @@ _VALUES = {
     "L1_WAYS": "l1.ways", "COMBINE": "l1.store_buffer_lines", "COMBINE_CYCLES": "l1.store_buffer_cycles",
     "L1_LATENCY": "l1.latency", "QUEUE": "l1.queue", "L2_SIDES": "l2.partitions", "L2_WAYS": "l2.ways",
     "L2_DIRTY_WAYS": "l2.dirty_ways", "MERGE": "l2.merged_requests", "MERGE_RETURN": "l2.merge_distance",
-    "L2_LATENCY": "l2.latency", "FAR_AGE": "l2.far_age", "JITTER": "l2.latency_spread",
+    "L2_LATENCY": "l2.latency", "FAR_PLACE": "l2.far_place", "JITTER": "l2.latency_spread",
     "RELAUNCH_CYCLES": "launch.block_relaunch",
 }  # fmt: skip
 STEP = 32  # cycles that an SM runs on its own: half the time in which requests merge
@@ -43,7 +52,7 @@ TICKS = 1 << TICK_BITS  # of a cycle
 
 
 def _odd(n: int) -> int:
-    """The largest odd number up to n: sets that no power of two divides, so that no stride meets few of them."""
+    """The largest odd number up to n: no stride that is a power of two meets few of so many sets."""
     return max(1, n - 1 | 1) if n > 1 else 1
 
 
@@ -51,9 +60,9 @@ def _odd(n: int) -> int:
 class Geometry:
     """Sizes and times of a device's memories.
 
-    values: parameters of `hierarchy_loop` by name; gpcs: SMs of each GPC; sides: the part of L2 each is wired to; first_sms:
-    SMs of the first GPC that the first CTAs go to; unified, usable: bytes of L1 with shared memory, and the share of L1 that
-    holds data.
+    values: parameters of `hierarchy_loop` by name; gpcs: SMs of each GPC; sides: the part of L2 each is
+    wired to; first_sms: SMs of the first GPC that the first CTAs go to; unified, usable: bytes of L1 with
+    shared memory, and the share of L1 that holds data.
     """
 
     values: Mapping[str, int]
@@ -85,15 +94,20 @@ class Geometry:
         l2 = spec.number("l2.bandwidth") if spec.has("l2.bandwidth") else spec.number("l2.bandwidth_sm") * sms
         extra = spec.number("dram.latency_extra")
         if spec.has("dram.latency"):
-            latency = spec.number("dram.latency") * (clock if spec.quantity("dram.latency").unit == "ns" else 1)
+            latency = spec.number("dram.latency") * (
+                clock if spec.quantity("dram.latency").unit == "ns" else 1
+            )
             extra = max(1.0, latency - values["L2_LATENCY"])
         far = spec.number("l2.latency_far") - values["L2_LATENCY"] if spec.has("l2.latency_far") else 0.0
         values |= {
-            "SMS": sms, "STEP": STEP, "MERGE_EARLY": STEP // 2, "L2_SETS": _odd(lines // sides // values["L2_WAYS"]),
-            "FAR_LATENCY": round(far), "DRAM_LATENCY": round(extra), "FETCH": spec.integer("l2.fetch_bytes") // sector,
+            "SMS": sms, "STEP": STEP, "MERGE_EARLY": STEP // 2,
+            "L2_SETS": _odd(lines // sides // values["L2_WAYS"]),
+            "FETCH": spec.integer("l2.fetch_bytes") // sector,
+            "FAR_LATENCY": round(far), "DRAM_LATENCY": round(extra),
             "LAUNCH_TICKS": round(TICKS * spec.number("launch.block_interval")),
             "FILL_TICKS": round(TICKS * sector / spec.number("l1.fill_bandwidth")),
-            "L2_TICKS": max(1, round(TICKS * sector / l2)), "DRAM_TICKS": max(1, round(TICKS * sector / dram)),
+            "L2_TICKS": max(1, round(TICKS * sector / l2)),
+            "DRAM_TICKS": max(1, round(TICKS * sector / dram)),
         }  # fmt: skip
         if spec.has("gpc.sms"):
             gpcs, wired = spec.integers("gpc.sms"), spec.integers("gpc.sides")
@@ -105,21 +119,28 @@ class Geometry:
 
 
 def state(geometry: Geometry, l1_bytes: int, slots: int, warps: int, **over: int) -> NDArray[np.int64]:
-    """The array ``x`` of `hierarchy_loop` and `replay` for a launch: ``slots`` CTAs of ``warps`` warps an SM, caches cold.
+    """The array ``x`` of `hierarchy_loop` and `replay` for a launch: ``slots`` CTAs of ``warps`` warps an
+    SM, caches cold.
 
     over: parameters that replace the device's.
     """
     ways = geometry.values["L1_WAYS"]
     values: dict[str, Any] = dict(geometry.values)
-    values |= {"SLOTS": slots, "WARPS": warps, "L1_SETS": _odd(int(l1_bytes * geometry.usable) // 128 // ways)} | over
+    values |= {
+        "SLOTS": slots,
+        "WARPS": warps,
+        "L1_SETS": _odd(int(l1_bytes * geometry.usable) // 128 // ways),
+    } | over
     sms, gpcs = values["SMS"], len(geometry.gpcs)
     at = len(PARAMETERS)
     for name, size in (
-        ("AT_GPC", sms), ("AT_SIDE", gpcs), ("AT_L1", sms * values["L1_SETS"] * values["L1_WAYS"] * L1_WORDS),
-        ("AT_L2", values["L2_SIDES"] * values["L2_SETS"] * values["L2_WAYS"] * L2_WORDS),
+        ("AT_GPC", sms), ("AT_SIDE", gpcs),
+        ("AT_L1", sms * values["L1_SETS"] * values["L1_WAYS"] * LINE_WORDS),
+        ("AT_L2", values["L2_SIDES"] * values["L2_SETS"] * values["L2_WAYS"] * LINE_WORDS),
         ("AT_MERGE", gpcs * MERGE_SLOTS * MERGE_WORDS), ("AT_STORE", sms * values["COMBINE"] * STORE_WORDS),
-        ("AT_FILL", sms), ("AT_WARP", sms * slots * warps * WARP_WORDS), ("AT_SLOT", sms * slots * SLOT_WORDS),
-        ("AT_QUEUE", sms), ("AT_LIVE", sms), ("AT_WAKE", sms), ("AT_RING", sms * values["QUEUE"]), ("AT_TURN", sms),
+        ("AT_WARP", sms * slots * warps * WARP_WORDS), ("AT_SLOT", sms * slots * SLOT_WORDS),
+        ("AT_FILL", sms), ("AT_QUEUE", sms), ("AT_LIVE", sms), ("AT_WAKE", sms),
+        ("AT_RING", sms * values["QUEUE"]), ("AT_TURN", sms),
     ):  # fmt: skip
         values[name] = at
         at += size
@@ -135,8 +156,9 @@ def state(geometry: Geometry, l1_bytes: int, slots: int, warps: int, **over: int
 def placement(geometry: Geometry, ctas: int, slots: int) -> NDArray[np.int64]:
     """SM of each CTA that starts at once, in order of CTAs; SMs are numbered GPC after GPC.
 
-    A launch fills the first SMs of the first GPC, then every GPC with the same number of CTAs, one SM of each pair (TPC)
-    before the second; the CTAs of a GPC are neighbours.  Measured for grids of 1 to 1,056 CTAs (ctas.npz).
+    A launch fills the first SMs of the first GPC, then every GPC with the same number of CTAs, one SM of
+    each pair (TPC) before the second; the CTAs of a GPC are neighbours.  Measured for grids of 1 to 1,056
+    CTAs (ctas.npz).
     """
     starts = np.cumsum((0, *geometry.gpcs))
     first = geometry.first_sms

@@ -64,31 +64,33 @@ PARAMETERS = (
     "MERGE_RETURN",  # the part of a request's latency that lies between SM and merging stage
     "MERGE_EARLY",  # by how much SMs that run one after another in a step may be out of order
     "QUEUE",  # instructions that may wait in front of L1
-    "LAUNCH_TICKS", "RELAUNCH_CYCLES",  # from CTA to CTA at the start; from a CTA's end to the next one's start
-    "FAR_AGE",  # accesses by which a line fetched for the other side counts as older
+    "LAUNCH_TICKS", "RELAUNCH_CYCLES",  # from CTA to CTA at the start; from one's end to the next one's start
+    "FAR_PLACE",  # lines of a set in front of one that is fetched for the other side
     "FETCH",  # sectors that a miss brings from DRAM
     "JITTER",  # most cycles by which the way to a slice of L2 is longer than the shortest
     "FILL_TICKS", "L2_TICKS", "DRAM_TICKS",  # ports of an SM, of L2, of DRAM
     # places of the tables
-    "AT_GPC", "AT_SIDE", "AT_L1", "AT_L2", "AT_MERGE", "AT_STORE", "AT_FILL", "AT_WARP", "AT_SLOT", "AT_QUEUE", "AT_LIVE",
-    "AT_WAKE", "AT_RING", "AT_TURN",
+    "AT_GPC", "AT_SIDE", "AT_L1", "AT_L2", "AT_MERGE", "AT_STORE", "AT_FILL", "AT_WARP", "AT_SLOT",
+    "AT_QUEUE", "AT_LIVE", "AT_WAKE", "AT_RING", "AT_TURN",
     # registers
     "STAMP",  # of the last access
     "DRAM_WRITTEN",  # sectors
     "L2_FREE", "DRAM_FREE",  # ticks
     "NOW", "NEXT_CTA", "ENDED", "DONE", "AGE",
 )  # fmt: skip
-(SMS, SLOTS, WARPS, STEP, L1_SETS, L1_WAYS, L2_SIDES, L2_SETS, L2_WAYS, L2_DIRTY_WAYS, MERGE, COMBINE, COMBINE_CYCLES,
- L1_LATENCY, L2_LATENCY, FAR_LATENCY, DRAM_LATENCY, MERGE_RETURN, MERGE_EARLY, QUEUE, LAUNCH_TICKS, RELAUNCH_CYCLES, FAR_AGE, FETCH,
- JITTER, FILL_TICKS, L2_TICKS, DRAM_TICKS, AT_GPC, AT_SIDE, AT_L1, AT_L2, AT_MERGE, AT_STORE, AT_FILL, AT_WARP, AT_SLOT,
- AT_QUEUE, AT_LIVE, AT_WAKE, AT_RING, AT_TURN, STAMP, DRAM_WRITTEN, L2_FREE, DRAM_FREE, NOW, NEXT_CTA, ENDED, DONE, AGE,
+(SMS, SLOTS, WARPS, STEP, L1_SETS, L1_WAYS, L2_SIDES, L2_SETS, L2_WAYS, L2_DIRTY_WAYS, MERGE, COMBINE,
+ COMBINE_CYCLES, L1_LATENCY, L2_LATENCY, FAR_LATENCY, DRAM_LATENCY, MERGE_RETURN, MERGE_EARLY, QUEUE,
+ LAUNCH_TICKS, RELAUNCH_CYCLES, FAR_PLACE, FETCH, JITTER, FILL_TICKS, L2_TICKS, DRAM_TICKS, AT_GPC, AT_SIDE,
+ AT_L1, AT_L2, AT_MERGE, AT_STORE, AT_FILL, AT_WARP, AT_SLOT, AT_QUEUE, AT_LIVE, AT_WAKE, AT_RING, AT_TURN,
+ STAMP, DRAM_WRITTEN, L2_FREE, DRAM_FREE, NOW, NEXT_CTA, ENDED, DONE, AGE,
  ) = range(len(PARAMETERS))  # fmt: skip
 
 TICK_BITS = 12
 MERGE_SLOTS = 4096  # of the table of requests on their way, a GPC
-#: Words of a line (tag = line + 1, stamp, valid sectors, cycle of its last fill[, dirty sectors, cycle at which the other
-#: side's request for it arrives]), word after word of a set.
-L1_WORDS, L2_WORDS = 4, 6
+#: A line is two words: its number + 1, dirty sectors and valid sectors; the cycle of its last fill (in L2
+#: twice that, plus 1 if the other side asked for it).  The lines of a set stand in the order of their last
+#: use.
+LINE_WORDS, STATE_BITS, DIRTY = 2, 8, 0xF0
 #: Words of a request on its way (key, from, until, arrival, requests joined), and of a store buffer's line.
 MERGE_WORDS, STORE_WORDS = 5, 5
 
@@ -110,49 +112,50 @@ def bits(mask):
 
 @compiled(counted=False)
 def _l2_set(x, side, line):
-    return x[AT_L2] + (side * x[L2_SETS] + (line >> 1) % x[L2_SETS]) * x[L2_WAYS] * L2_WORDS
+    return x[AT_L2] + (side * x[L2_SETS] + (line >> 1) % x[L2_SETS]) * x[L2_WAYS] * LINE_WORDS
 
 
 @compiled(counted=False)
 def _find(x, base, ways, line):
-    """Place of a line's tag in a set, or -1."""
-    tag = line + 1
-    for k in range(base, base + ways):
-        if x[k] == tag:
+    """Place of a line in a set, or -1."""
+    for k in range(base, base + ways * LINE_WORDS, LINE_WORDS):
+        if x[k] >> STATE_BITS == line + 1:
             return k
     return -1
 
 
 @compiled(counted=False)
-def _place(x, base, ways, line):
-    """Place of a line's tag in a set, and whether it had to take the least recently used one."""
-    tag = line + 1
-    oldest = base
-    x[STAMP] += 1
-    for k in range(base, base + ways):
-        if x[k] == tag:
-            x[k + ways] = x[STAMP]
-            return k, False
-    for k in range(base, base + ways):
-        if x[k + ways] < x[oldest + ways]:
-            oldest = k
-    x[oldest] = tag
-    x[oldest + ways] = x[STAMP]
-    return oldest, True
+def _move(x, base, k):
+    """Bring the line at ``k`` to the front of its set; the others keep their order."""
+    first, second = x[k], x[k + 1]
+    while k > base:
+        x[k] = x[k - LINE_WORDS]
+        x[k + 1] = x[k + 1 - LINE_WORDS]
+        k -= LINE_WORDS
+    x[base], x[base + 1] = first, second
+
+
+@compiled(counted=False)
+def _enter(x, base, at, ways, line):
+    """Put a line without sectors into a set, ``at`` others in front; the state of what it replaces."""
+    k = base + (ways - 1) * LINE_WORDS
+    gone = x[k] & 0xFF
+    x[k] = (line + 1) << STATE_BITS
+    x[k + 1] = 0
+    _move(x, base + at * LINE_WORDS, k)
+    return gone
 
 
 @compiled(counted=False)
 def _l2_place(x, side, line):
-    """As `_place` in a side of L2; what the line replaces is written back."""
-    ways = x[L2_WAYS]
-    k, new = _place(x, _l2_set(x, side, line), ways, line)
-    if new:
-        x[DRAM_WRITTEN] += bits(x[k + 4 * ways])
-        x[k + 2 * ways] = 0
-        x[k + 3 * ways] = 0
-        x[k + 4 * ways] = 0
-        x[k + 5 * ways] = 0
-    return k
+    """A line's place in a side of L2, as its last use; what it replaces is written back."""
+    base = _l2_set(x, side, line)
+    k = _find(x, base, x[L2_WAYS], line)
+    if k >= 0:
+        _move(x, base, k)
+    else:
+        x[DRAM_WRITTEN] += bits(_enter(x, base, 0, x[L2_WAYS], line) >> 4)
+    return base
 
 
 @compiled(counted=False)
@@ -174,83 +177,83 @@ def _widen(x, mask):
 @compiled(counted=False)
 def _from_dram(x, k, missing, t, counters, index):
     """Fetch sectors into a line of L2; when they are there."""
-    ways = x[L2_WAYS]
-    fetched = _widen(x, missing) & ~x[k + 2 * ways]
+    fetched = _widen(x, missing) & ~x[k]
     n = bits(fetched)
     counters[index, _DRAM_READ] += n
     x[DRAM_FREE] = max(x[DRAM_FREE], t << TICK_BITS) + n * x[DRAM_TICKS]
     ready = (x[DRAM_FREE] >> TICK_BITS) + x[DRAM_LATENCY]
-    x[k + 2 * ways] |= fetched
-    x[k + 3 * ways] = ready
+    x[k] |= fetched
+    x[k + 1] = ready << 1
     return ready
 
 
 @compiled(counted=False)
 def _l2_read(x, side, line, mask, t, counters, index):
     """Cycle at which L2 can send these sectors, less its own latency."""
-    ways = x[L2_WAYS]
     n = bits(mask)
     counters[index, _L2_READ] += n
     k = _l2_place(x, side, line)
-    missing = mask & ~x[k + 2 * ways]
-    if t >= x[k + 5 * ways]:  # else the other side has asked for it, but this side does not know yet
+    missing = mask & ~x[k]
+    there = x[k + 1] >> 1
+    # a line that the other side has just asked for is a miss until that request has arrived
+    if x[k + 1] & 1 == 0 or t >= there - x[DRAM_LATENCY] + x[FAR_LATENCY] // 2:
         counters[index, _L2_HIT] += n - bits(missing)
-    x[k + 5 * ways] = 0
+    x[k + 1] = there << 1
     x[L2_FREE] = max(x[L2_FREE], t << TICK_BITS) + n * x[L2_TICKS]
     t = x[L2_FREE] >> TICK_BITS
-    ready = max(t, x[k + 3 * ways]) if missing != mask else t
+    ready = max(t, there) if missing != mask else t
     if missing == 0:
         return ready
     owner = home(x, line)
     if owner == side:
         return max(ready, _from_dram(x, k, missing, t, counters, index))
     wanted = _widen(x, missing)
-    h = _l2_place(x, owner, line)
-    x[h + ways] -= x[FAR_AGE]
-    absent = wanted & ~x[h + 2 * ways]
     counters[index, _FABRIC] += bits(wanted)
-    there = max(t, x[h + 3 * ways])
+    base = _l2_set(x, owner, line)
+    h = _find(x, base, x[L2_WAYS], line)
+    if h < 0:
+        h = base + x[FAR_PLACE] * LINE_WORDS
+        x[DRAM_WRITTEN] += bits(_enter(x, base, x[FAR_PLACE], x[L2_WAYS], line) >> 4)
+    absent = wanted & ~x[h]
+    there = max(t, x[h + 1] >> 1)
     if absent != 0:
-        x[h + 5 * ways] = t + x[FAR_LATENCY] // 2
         there = max(there, _from_dram(x, h, absent, t, counters, index))
+        x[h + 1] |= 1
     there += x[FAR_LATENCY]
-    x[k + 2 * ways] |= wanted
-    x[k + 3 * ways] = there
+    x[k] |= wanted
+    x[k + 1] = there << 1
     return max(ready, there)
 
 
 @compiled(counted=False)
 def _l2_write(x, side, line, mask, t, counters, index, reads):
     """Write sectors, at the side that they belong to; ``reads``: they must be there first (atomics)."""
-    ways = x[L2_WAYS]
     n = bits(mask)
     counters[index, _L2_WRITE] += n
     counters[index, _L2_HIT] += n
     owner = home(x, line)
+    ways = x[L2_WAYS]
     if owner != side:
         counters[index, _FABRIC] += n
         k = _find(x, _l2_set(x, side, line), ways, line)
         if k >= 0:
-            x[k + 2 * ways] &= ~mask
+            x[k] &= ~mask
     k = _l2_place(x, owner, line)
     ready = t
-    if reads and mask & ~x[k + 2 * ways] != 0:
-        ready = _from_dram(x, k, mask & ~x[k + 2 * ways], t, counters, index)
-    if x[k + 4 * ways] == 0:
+    if reads and mask & ~x[k] != 0:
+        ready = _from_dram(x, k, mask & ~x[k], t, counters, index)
+    if x[k] & DIRTY == 0:
         # only so many ways of a set may be dirty: the oldest of them is written back and stays
-        base = _l2_set(x, owner, line)
         dirty = 0
         oldest = -1
-        for j in range(base, base + ways):
-            if x[j + 4 * ways] != 0:
+        for j in range(k, k + ways * LINE_WORDS, LINE_WORDS):
+            if x[j] & DIRTY != 0:
                 dirty += 1
-                if oldest < 0 or x[j + ways] < x[oldest + ways]:
-                    oldest = j
+                oldest = j
         if dirty >= x[L2_DIRTY_WAYS]:
-            x[DRAM_WRITTEN] += bits(x[oldest + 4 * ways])
-            x[oldest + 4 * ways] = 0
-    x[k + 2 * ways] |= mask
-    x[k + 4 * ways] |= mask
+            x[DRAM_WRITTEN] += bits(x[oldest] >> 4)
+            x[oldest] &= ~DIRTY
+    x[k] |= mask | mask << 4
     return ready
 
 
@@ -281,29 +284,29 @@ def _request(x, sm, line, mask, t, counters, index):
 
 @compiled(counted=False)
 def _l1_place(x, sm, line):
-    """Place of a line's tag in the L1 of an SM, taken from the least recently used one if it was not there."""
-    ways = x[L1_WAYS]
-    k, new = _place(x, x[AT_L1] + (sm * x[L1_SETS] + line % x[L1_SETS]) * ways * L1_WORDS, ways, line)
-    if new:
-        x[k + 2 * ways] = 0
-        x[k + 3 * ways] = 0
-    return k
+    """A line's place in the L1 of an SM, as its last use."""
+    base = x[AT_L1] + (sm * x[L1_SETS] + line % x[L1_SETS]) * x[L1_WAYS] * LINE_WORDS
+    k = _find(x, base, x[L1_WAYS], line)
+    if k >= 0:
+        _move(x, base, k)
+    else:
+        _enter(x, base, 0, x[L1_WAYS], line)
+    return base
 
 
 @compiled(counted=False)
 def _l1_load(x, sm, line, mask, t, counters, index, hit):
     """Read sectors of one line through L1; cycle at which they are there."""
-    ways = x[L1_WAYS]
     k = _l1_place(x, sm, line)
-    missing = mask & ~x[k + 2 * ways]
+    missing = mask & ~x[k]
     counters[index, hit] += bits(mask & ~missing)
     ready = t + x[L1_LATENCY]
     if missing != mask:
-        ready = max(ready, x[k + 3 * ways])
+        ready = max(ready, x[k + 1])
     if missing != 0:
         there = _request(x, sm, line, missing, t, counters, index)
-        x[k + 2 * ways] |= missing
-        x[k + 3 * ways] = there
+        x[k] |= missing
+        x[k + 1] = there
         ready = max(ready, there)
     return ready
 
@@ -362,14 +365,20 @@ def access(x, sm, kind, entry, shift, t, index, counters):
                 if (kind >> 8) & 5 and local == 0:  # past L1: BYPASS_L1, STRONG
                     ready = max(ready, _request(x, sm, line, part, t, counters, index))
                 else:
-                    ready = max(ready, _l1_load(x, sm, line, part, t, counters, index, _LOCAL_HIT if local else _L1_HIT))
+                    ready = max(
+                        ready,
+                        _l1_load(x, sm, line, part, t, counters, index, _LOCAL_HIT if local else _L1_HIT),
+                    )
             elif what == 2:
                 if (kind >> 30) & 1:  # local memory is this SM's alone: L1 keeps what is written
-                    x[_l1_place(x, sm, line) + 2 * x[L1_WAYS]] |= part
+                    x[_l1_place(x, sm, line)] |= part
                 _store(x, sm, line, part, t, index, counters)
             else:
                 counters[index, _FROM_L1] += n
-                there = _l2_write(x, x[x[AT_SIDE] + x[x[AT_GPC] + sm]], line, part, t, counters, index, True) + x[L2_LATENCY]
+                there = (
+                    _l2_write(x, x[x[AT_SIDE] + x[x[AT_GPC] + sm]], line, part, t, counters, index, True)
+                    + x[L2_LATENCY]
+                )
                 if what == 3:
                     counters[index, _TO_L1] += n
                     ready = max(ready, there)
@@ -387,4 +396,4 @@ def flush(x, counters):
             _flush_store(x, sm, e, counters)
 
 
-__all__ = ["COUNTERS", "PARAMETERS", "Traffic", "access", "flush", "home", "mix", "popcount"]
+__all__ = ["COUNTERS", "PARAMETERS", "Traffic", "access", "flush", "home", "mix"]

@@ -12,17 +12,40 @@ import numpy as np
 
 from gpusim.compiled import compiled
 from gpusim.memory.hierarchy_loop import (
-    AGE, AT_LIVE, AT_QUEUE, AT_RING, AT_SLOT, AT_TURN, AT_WAKE, AT_WARP, DONE, ENDED, LAUNCH_TICKS, NEXT_CTA, NOW, QUEUE,
-    RELAUNCH_CYCLES, SLOTS, SMS, STEP, TICK_BITS, WARPS, Traffic, access, flush,
+    AGE,
+    AT_LIVE,
+    AT_QUEUE,
+    AT_RING,
+    AT_SLOT,
+    AT_TURN,
+    AT_WAKE,
+    AT_WARP,
+    DONE,
+    ENDED,
+    LAUNCH_TICKS,
+    NEXT_CTA,
+    NOW,
+    QUEUE,
+    RELAUNCH_CYCLES,
+    SLOTS,
+    SMS,
+    STEP,
+    TICK_BITS,
+    WARPS,
+    Traffic,
+    access,
+    flush,
 )  # fmt: skip
 
 WAITS = 6  # loads of a warp whose arrival is kept; more are waited for together
 RUNS, AT_BARRIER, GONE = 0, 1, 2
-# words of a warp: next record, end of its records, cycle, instructions, stall cycles and wavefronts of shared accesses
-# left before the record, instructions issued, status, the latest arrival it waits for, then (instructions issued, cycle) of what it waits for
+# words of a warp: next record, end of its records, cycle, instructions, stall cycles and wavefronts of
+# shared accesses left before the record, instructions issued, status, the latest arrival it waits for, then
+# (instructions issued, cycle) of what it waits for
 W_AT, W_END, W_TIME, W_GAP, W_STALLS, W_SHARED, W_ISSUED, W_STATUS, W_LATEST, W_NEED = range(10)
 WARP_WORDS = W_NEED + 2 * WAITS
-# words of a slot: CTA or -1, age, warps that are not gone, warps at the barrier, cycle at which the last CTA ended
+# words of a slot: CTA or -1, age, warps that are not gone, warps at the barrier, cycle at which the last
+# CTA ended
 S_CTA, S_AGE, S_LEFT, S_ARRIVED, S_ENDED = range(5)
 SLOT_WORDS = 5
 FOREVER = 1 << 60
@@ -155,7 +178,7 @@ def _record(x, records, entries, steps, place, slack, local_base, local_sectors,
 
 @compiled(counted=False)
 def _issue(x, w, q, end, budget):
-    """Issue what a warp can before its next record: instructions issued, 0 if it waits (its time says how long)."""
+    """Issue what a warp can before its next record: how many, 0 if it waits (its time says how long)."""
     t = x[w + W_TIME]
     can = x[w + W_GAP]
     if x[w + W_LATEST] > t:
@@ -219,15 +242,32 @@ def _fill_slots(x, records, bounds, first, log, sm, end, by_age):
 
 
 @compiled(counted=False)
-def run(x, records, entries, bounds, steps, first, place, slack, order, local_base, local_sectors, log, by_age, budget,
-        counters, limit):
+def run(
+    x,
+    records,
+    entries,
+    bounds,
+    steps,
+    first,
+    place,
+    slack,
+    order,
+    local_base,
+    local_sectors,
+    log,
+    by_age,
+    budget,
+    counters,
+    limit,
+):
     """Replay until every CTA has ended or ``limit`` records are done; True if all ended.
 
-    records, entries, bounds: of `trace.Trace`; steps: int64[records or 0][3], sectors a record moves by along the grid;
-    first: int64[ctas], row of ``bounds`` of each CTA's first warp; place: int64[ctas][3], coordinates relative to the CTA
-    that was recorded; slack: int64[instructions], instructions from a load to the one that needs it; order: SM of each of the
-    first CTAs; local_base, local_sectors: where local memory begins, of a warp; log: int64[ctas][3], start, end, SM; by_age,
-    budget: scratch, int64[SLOTS] and int64[8].
+    records, entries, bounds: of `trace.Trace`; steps: int64[records or 0][3], sectors a record moves by
+    along the grid; first: int64[ctas], row of ``bounds`` of each CTA's first warp; place: int64[ctas][3],
+    coordinates relative to the CTA that was recorded; slack: int64[instructions], instructions from a load
+    to the one that needs it; order: SM of each of the first CTAs; local_base, local_sectors: where local
+    memory begins, of a warp; log: int64[ctas][3], start, end, SM; by_age, budget: scratch, int64[SLOTS] and
+    int64[8].
     """
     ctas = first.shape[0]
     if x[NEXT_CTA] == 0:
@@ -255,8 +295,9 @@ def run(x, records, entries, bounds, steps, first, place, slack, order, local_ba
                     if x[w + W_STATUS] == RUNS and x[w + W_TIME] < end:
                         budget[4 + ((k + by_age[j] * x[WARPS]) & 3)] += 1
                     w += WARP_WORDS
-            # Issue slots are shared by all that are ready, what one leaves goes to the others; the queue in front of L1 and
-            # the load-store unit serve the oldest CTA first, and within one every warp in turn.
+            # Issue slots are shared by all that are ready, what one leaves goes to the others; the queue in
+            # front of L1 and the load-store unit serve the oldest CTA first, and within one every warp in
+            # turn.
             turn = (x[NOW] // x[STEP]) % x[WARPS]
             for sweep in range(2):
                 for j in range(n):
@@ -277,8 +318,8 @@ def run(x, records, entries, bounds, steps, first, place, slack, order, local_ba
                             share = min(share, (x[STEP] + budget[4 + part] - 1) // max(1, budget[4 + part]))
                         while x[w + W_STATUS] == RUNS and x[w + W_TIME] < end:
                             if x[w + W_GAP] == 0:
-                                _record(x, records, entries, steps, place, slack, local_base, local_sectors, log, sm, s, w0,
-                                        w, counters)  # fmt: skip
+                                _record(x, records, entries, steps, place, slack, local_base, local_sectors,
+                                        log, sm, s, w0, w, counters)  # fmt: skip
                             elif share == 0:
                                 if sweep == 1:
                                     x[w + W_TIME] = end

@@ -111,7 +111,9 @@ def gather(words, first, recs, room, entries, entry_room):
                 high = max(high, a[j])
             waves = 1
             if width > 4 or kind > 2 or (high >> np.uint64(2)) - (low >> np.uint64(2)) >= np.uint64(32):
-                shared_access(words, i, mask, kind, flags, width, WORD_SHIFT, BANK_BITS, a, n, count, table, stamp, five)
+                shared_access(
+                    words, i, mask, kind, flags, width, WORD_SHIFT, BANK_BITS, a, n, count, table, stamp, five
+                )
                 stamp += 48
                 waves = five[0]
             recs[r, 2] = _SHARED
@@ -146,11 +148,15 @@ def gather(words, first, recs, room, entries, entry_room):
                 for j in range(1, n):
                     fits = fits and a[j] - a[0] < np.uint64(128)
                 if not fits:
-                    shared_access(words, i, mask, 1, 0, width, WORD_SHIFT, BANK_BITS, a, n, count, table, stamp, five)
+                    shared_access(
+                        words, i, mask, 1, 0, width, WORD_SHIFT, BANK_BITS, a, n, count, table, stamp, five
+                    )
                     stamp += 48
                     recs[r, 5] = five[0]
             elif width > 4:
-                shared_access(words, i, mask, 1, 0, width, WORD_SHIFT, BANK_BITS, a, n, count, table, stamp, five)
+                shared_access(
+                    words, i, mask, 1, 0, width, WORD_SHIFT, BANK_BITS, a, n, count, table, stamp, five
+                )
                 stamp += 48
                 recs[r, 5] = five[0]
         else:
@@ -320,8 +326,8 @@ def _steps(records, entries, first, other, count, steps):
 def template(trace: Trace, grid: tuple[int, int, int], base: int) -> NDArray[np.int64] | None:
     """int64[records of a CTA][3]: sectors that each record of CTA ``base`` moves by along x, y and z.
 
-    None unless all CTAs of ``trace`` do the same in this sense.  It must hold ``base`` and one CTA that differs from it in
-    each dimension of more than one CTA alone.
+    None unless all CTAs of ``trace`` do the same in this sense.  It must hold ``base`` and one CTA that
+    differs from it in each dimension of more than one CTA alone.
     """
     ctas, first = np.unique(trace.keys >> 16, return_index=True)
     begin = trace.bounds[first]
@@ -364,4 +370,34 @@ def template(trace: Trace, grid: tuple[int, int, int], base: int) -> NDArray[np.
     return steps if known.all() else None
 
 
-__all__ = ["COLUMNS", "LOCAL", "Column", "Recorder", "Trace", "assemble", "template"]
+@compiled
+def first_touches(records, entries, bounds, chosen, out):
+    """Sectors that the records of chosen instructions are first of the CTA to read (column 0), and first of
+    their
+    warp to write (column 1: what stands in a store buffer together leaves together)."""
+    size = 1 << 16
+    while size < 4 * entries.shape[0]:
+        size *= 2
+    table = np.zeros(size, np.uint64)  # line and whether it is written
+    masks = np.zeros(size, np.int64)
+    warp = 0
+    for r in range(records.shape[0]):
+        while bounds[warp + 1] <= r:
+            warp += 1
+        kind = records[r, 0] & 0xFF
+        if kind > 7 or not chosen[records[r, 1]]:
+            continue
+        column = 1 if kind == 2 or kind == 4 else 0
+        who = column * (warp + 1)
+        for e in range(records[r, 6], records[r, 6] + records[r, 7]):
+            key = (entries[e] >> np.uint64(4) << np.uint64(12) | np.uint64(who)) + np.uint64(1)
+            h = np.int64((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)) & (size - 1)
+            while table[h] != key and table[h] != 0:
+                h = (h + 1) & (size - 1)
+            table[h] = key
+            new = np.int64(entries[e] & np.uint64(15)) & ~masks[h]
+            masks[h] |= new
+            out[records[r, 1], column] += (new & 1) + (new >> 1 & 1) + (new >> 2 & 1) + (new >> 3 & 1)
+
+
+__all__ = ["COLUMNS", "LOCAL", "Column", "Recorder", "Trace", "assemble", "first_touches", "template"]

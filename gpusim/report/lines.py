@@ -4,7 +4,8 @@ Input are the per-instruction rows of a result (counters named as the profiler's
 them).  A *verdict* compares what an access cost with what the same lanes would have cost at the best
 addresses; the counters are wavefronts for shared memory and 32-byte sectors for global memory.
 
-Leaves out: local memory (spills), whose layout is the compiler's and not the programmer's.
+Verdicts leave out local memory (spills), whose layout is the compiler's and not the programmer's; the traffic
+between L1, L2 and DRAM (`LineTraffic`, predictions) has it.
 """
 
 from __future__ import annotations
@@ -191,6 +192,81 @@ def _counters(row: Mapping[str, Any], space: str) -> tuple[int, int, int | None]
     ideal = int(row.get("memory_l2_theoretical_sectors_global_ideal", 0))
     # The ideal is ceil(distinct addresses x width / 32) an execution, so it bounds the distinct bytes.
     return int(row.get("memory_l2_theoretical_sectors_global", 0)), ideal, 32 * ideal
+
+
+@dataclass(frozen=True, slots=True)
+class LineTraffic:
+    """What one kind of access on one source line moved between the memories, in sectors of 32 bytes.
+
+    l1_hit: loaded from L1 (None for local memory, of which the rows do not say it); to_l1: that came from L2;
+    from_l1: that went to L2; l2_hit: of the ``l2`` sectors that L2 was asked for or given after merging;
+    dram_read: fetched from DRAM for its misses.
+    """
+
+    file: str | None
+    line: int | None
+    opcode: str
+    l1_hit: int | None
+    to_l1: int
+    from_l1: int
+    l2: int
+    l2_hit: int
+    dram_read: int
+
+    def plus(self, other: LineTraffic) -> LineTraffic:
+        """Both together: another instruction of the same opcode on the same line."""
+        known = self.l1_hit is not None and other.l1_hit is not None
+        return replace(
+            self,
+            l1_hit=(self.l1_hit or 0) + (other.l1_hit or 0) if known else None,
+            to_l1=self.to_l1 + other.to_l1,
+            from_l1=self.from_l1 + other.from_l1,
+            l2=self.l2 + other.l2,
+            l2_hit=self.l2_hit + other.l2_hit,
+            dram_read=self.dram_read + other.dram_read,
+        )
+
+    @property
+    def moved(self) -> int:
+        """Sectors between L1 and L2, both ways."""
+        return self.to_l1 + self.from_l1
+
+    @property
+    def l1_hit_rate(self) -> float | None:
+        """Share of the loaded sectors that were in L1; None for what loads nothing through it."""
+        if self.l1_hit is None or not self.l1_hit + self.to_l1 or self.from_l1:
+            return None
+        return self.l1_hit / (self.l1_hit + self.to_l1)
+
+    @property
+    def l2_hit_rate(self) -> float | None:
+        """Share of the sectors that L2 had, or was given."""
+        return self.l2_hit / self.l2 if self.l2 else None
+
+
+def traffic_by_line(instructions: Iterable[Mapping[str, Any]], main: str | None = None) -> list[LineTraffic]:
+    """Traffic by line (see :func:`place_of`) and opcode, most sectors first; empty where it was not predicted."""
+    found: dict[tuple[Any, ...], LineTraffic] = {}
+    for row in instructions:
+        if "sectors_to_l1" not in row:
+            continue
+        opcode, name = opcode_of(str(row["sass"]))
+        file, line = place_of(row, main)
+        one = LineTraffic(
+            file=file,
+            line=line,
+            opcode=name,
+            l1_hit=None if opcode == "LDL" else int(row["sectors_l1_hit"]),
+            to_l1=int(row["sectors_to_l1"]),
+            from_l1=int(row["sectors_from_l1"]),
+            l2=int(row["sectors_l2_read"]) + int(row["sectors_l2_write"]),
+            l2_hit=int(row["sectors_l2_hit"]),
+            dram_read=int(row["sectors_dram_read"]),
+        )
+        if one.moved or one.l1_hit:
+            key = (file, line, name)
+            found[key] = found[key].plus(one) if key in found else one
+    return sorted(found.values(), key=lambda t: (-t.moved, -(t.l1_hit or 0)))
 
 
 def worst(accesses: Iterable[LineAccess], space: str, kind: str) -> LineAccess | None:

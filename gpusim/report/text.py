@@ -17,7 +17,8 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from gpusim.report.lines import LineAccess, by_line
+from gpusim.report.lines import LineAccess, LineTraffic, by_line
+from gpusim.report.traffic import levels_table, line_table
 
 if TYPE_CHECKING:
     from gpusim.program import Module
@@ -84,7 +85,7 @@ def plain_table(heading: str, *columns: str) -> PlainTable:
 
 def render(result: SimResult, id: str | None = None) -> RenderableType:
     """The whole report of one launch."""
-    parts: list[RenderableType] = [_summary(result, id), Text(), _metrics(result)]
+    parts: list[RenderableType] = [_summary(result, id), Text(), _metrics(result), Text(), levels_table(result)]
     module = result.kernel.module
     accesses = by_line(result.instructions, module.path)
     for space, cost in COST.items():
@@ -97,6 +98,9 @@ def render(result: SimResult, id: str | None = None) -> RenderableType:
         )
         block.add("", module, costly[:HOTTEST])
         parts += [Text(), block.text]
+    moved = line_table(result)
+    if moved is not None:
+        parts += [Text(), moved]
     parts += [Text(), Text("Not modelled in this version:", style="bold")]
     parts += [Text(f"  {gap['what']}: {gap['why']}") for gap in result.not_modelled]
     return Group(*parts)
@@ -213,7 +217,7 @@ def verdict(access: LineAccess) -> Text:
     return Text(access.verdict(), style="red" if bad else "green")
 
 
-def place(access: LineAccess) -> str:
+def place(access: LineAccess | LineTraffic) -> str:
     """``file.cu:12``, or a dash for code without line information."""
     if access.file is None or access.line is None:
         return "-"

@@ -1,4 +1,5 @@
-"""Probes of L1, the coalescer before L2, L2 and DRAM: ``python -m gpusim.validation.microbench.caches OUT.json [GROUPS]``.
+"""Probes of L1, the coalescer before L2, L2 and DRAM: ``python -m gpusim.validation.microbench.caches
+OUT.json [GROUPS]``.
 
 Run under ncu with METRICS (the counters) and plain (the cycles that the kernels write).  Rows of the profiler
 come in the order of the launches in OUT.json.  What a launch does is a :class:`Probe`, passed as kernel
@@ -23,9 +24,11 @@ SCHEMA = "gpusim.caches/1"
 SOURCE = Path(__file__).with_suffix(".cu")
 RECORD = Path(__file__).parents[1] / "measurements" / "h200" / "caches.json.xz"
 METRICS = (
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",
     "l1tex__m_xbar2l1tex_read_sectors.sum", "l1tex__m_l1tex2xbar_write_sectors.sum",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", "lts__t_sectors.sum", "lts__t_sectors_srcunit_tex_op_read.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", "lts__t_sectors.sum",
+    "lts__t_sectors_srcunit_tex_op_read.sum",
     "lts__t_sectors_srcunit_tex_op_write.sum", "lts__t_sectors_srcunit_tex_lookup_hit.sum",
     "lts__t_sectors_srcunit_tex_lookup_miss.sum", "lts__t_requests_srcunit_tex.sum",
     "lts__t_sectors_srcunit_ltcfabric.sum", "lts__t_sectors_srcunit_ltcfabric_lookup_hit.sum",
@@ -44,7 +47,7 @@ OUT_WORDS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One launch; fields as in caches.cu, sms: those taking part; threads: of a CTA; shared: dynamic bytes."""
+    """One launch; fields as in caches.cu; sms: those taking part, threads: of a CTA, shared: dynamic."""
 
     group: str
     kernel: str
@@ -90,7 +93,9 @@ def fetch() -> Iterator[Probe]:
             yield Probe("fetch", "chase_cg", count, step, passes=4, turn=32)
     for step in (4096, 16384, 16384 + LINE):  # all SMs at once, each its own rows
         yield Probe("fetch", "stream_cg", 32, step, passes=32, turn=32, rank_step=32 * step, sms=ALL)
-        yield Probe("fetch", "stream_cg", 1024, step, passes=4, turn=32, rank_step=32 * step, sms=ALL, threads=1024)
+        yield Probe(
+            "fetch", "stream_cg", 1024, step, passes=4, turn=32, rank_step=32 * step, sms=ALL, threads=1024
+        )
 
 
 def l1() -> Iterator[Probe]:
@@ -117,7 +122,9 @@ def partition() -> Iterator[Probe]:
 def merge_pairs() -> Iterator[Probe]:
     """SM 0 and SM k read the same at the same time."""
     for k in range(1, SMS):
-        yield Probe("merge_pairs", "chase_cg", 2048, LINE, passes=2, sms=(0, k), meet=True, lane_step=4, lanes=32)
+        yield Probe(
+            "merge_pairs", "chase_cg", 2048, LINE, passes=2, sms=(0, k), meet=True, lane_step=4, lanes=32
+        )
 
 
 def merge() -> Iterator[Probe]:
@@ -125,7 +132,9 @@ def merge() -> Iterator[Probe]:
     for n in (2, 4, 8, 16, 32, 64, 132):
         for passes in (1, 4):
             yield Probe("merge", "chase_cg", 2048, LINE, passes=passes, sms=ALL[:n], meet=True)
-            yield Probe("merge", "stream_cg", 2048, LINE, passes=passes, sms=ALL[:n], meet=True, lane_step=4, lanes=32)
+            yield Probe(
+                "merge", "stream_cg", 2048, LINE, passes=passes, sms=ALL[:n], meet=True, lane_step=4, lanes=32
+            )
     for delay in (0, 50, 100, 150, 200, 300, 400, 600, 800, 1200, 1600, 2400):
         for passes in (1, 4):
             yield Probe("merge", "chase_cg", 2048, LINE, passes=passes, sms=(0, 2), delay=delay, meet=True)
@@ -140,11 +149,13 @@ def l2() -> Iterator[Probe]:
     for mib in (8, 16, 20, 24, 26, 28, 30, 32, 36, 40, 44, 48, 52, 56, 58, 60, 62, 64, 68, 72, 80, 96):
         count = mib * MIB // LINE // SMS
         for rotate in (0, 1):
-            yield Probe("l2", "stream_cg", count, LINE, passes=4, rank_step=count * LINE, sms=ALL, lane_step=4,
-                        lanes=32, rotate=rotate, threads=1024)  # fmt: skip
+            yield Probe("l2", "stream_cg", count, LINE, passes=4, rank_step=count * LINE, sms=ALL,
+                        lane_step=4, lanes=32, rotate=rotate, threads=1024)  # fmt: skip
     for mib in (8, 16, 24, 32, 48, 64):
         count = mib * MIB // LINE
-        yield Probe("l2", "stream_cg", count, LINE, passes=3, sms=ALL[:8], lane_step=4, lanes=32, threads=1024)
+        yield Probe(
+            "l2", "stream_cg", count, LINE, passes=3, sms=ALL[:8], lane_step=4, lanes=32, threads=1024
+        )
 
 
 def stores() -> Iterator[Probe]:
@@ -152,15 +163,37 @@ def stores() -> Iterator[Probe]:
     for together in (1, 2, 4, 8, 16, 32, 64, 128, 256, 1024):
         yield Probe("stores", "store", 1024, SECTOR, passes=8, turn=4, together=together)
         yield Probe("stores", "store", 1024, LINE, passes=4, turn=32, lanes=8, lane_step=4, together=together)
-        yield Probe("stores", "store", 1024, LINE, passes=2, turn=64, lanes=16, lane_step=4, together=together)
+        yield Probe(
+            "stores", "store", 1024, LINE, passes=2, turn=64, lanes=16, lane_step=4, together=together
+        )
         yield Probe("stores", "store", 512, 1024, passes=8, turn=4, lanes=32, lane_step=32, together=together)
     for lane_step in (4, 8, 16, 32, 36, 64, 128):
         yield Probe("stores", "store", 1024, 32 * lane_step, lanes=32, lane_step=lane_step)
     yield Probe("stores", "store", 1024, 4096, lanes=31, lane_step=4, turn=4)
     for mib in (8, 32, 48, 64, 96, 128, 256):
         count = mib * MIB // LINE // SMS
-        yield Probe("stores", "store", count, LINE, rank_step=count * LINE, sms=ALL, lane_step=4, lanes=32, threads=1024)
-        yield Probe("stores", "store", count, LINE, rank_step=count * LINE, sms=ALL, lane_step=32, lanes=4, threads=1024)
+        yield Probe(
+            "stores",
+            "store",
+            count,
+            LINE,
+            rank_step=count * LINE,
+            sms=ALL,
+            lane_step=4,
+            lanes=32,
+            threads=1024,
+        )
+        yield Probe(
+            "stores",
+            "store",
+            count,
+            LINE,
+            rank_step=count * LINE,
+            sms=ALL,
+            lane_step=32,
+            lanes=4,
+            threads=1024,
+        )
 
 
 GPC0 = (0, 1, 16, 17, 32, 33, 48, 49, *range(124, 132))  # SMs that merge with SM 0 (merge_pairs)
@@ -170,16 +203,30 @@ def window() -> Iterator[Probe]:
     """Loads by the clock: how far apart two reads of one sector still become one."""
     for delay in (*range(0, 400, 25), *range(400, 1000, 50)):
         for passes in (1, 2):
-            yield Probe("window", "paced", 256, 4096, passes=passes, together=4000, delay=delay, meet=True, sms=(0, 16))
+            yield Probe(
+                "window",
+                "paced",
+                256,
+                4096,
+                passes=passes,
+                together=4000,
+                delay=delay,
+                meet=True,
+                sms=(0, 16),
+            )
     for n in (2, 3, 4, 5, 6, 8, 9, 12, 16):
         for passes in (1, 2):
             yield Probe("window", "paced", 256, 4096, passes=passes, together=4000, meet=True, sms=GPC0[:n])
-            yield Probe("window", "paced", 256, 4096, passes=passes, together=4000, meet=True, sms=GPC0[:n], delay=20)
+            yield Probe(
+                "window", "paced", 256, 4096, passes=passes, together=4000, meet=True, sms=GPC0[:n], delay=20
+            )
     for rank_step in (32, 64):  # neighbouring sectors of one line
         yield Probe("window", "paced", 256, 4096, together=4000, meet=True, sms=(0, 16), rank_step=rank_step)
-        yield Probe("window", "paced", 256, 4096, passes=2, together=4000, meet=True, sms=(0, 16), lane_step=4, lanes=16,
-                    rank_step=rank_step)  # fmt: skip
-    yield Probe("window", "paced", 256, 4096, passes=2, together=4000, meet=True, sms=(0, 16), lane_step=4, lanes=32)
+        yield Probe("window", "paced", 256, 4096, passes=2, together=4000, meet=True, sms=(0, 16),
+                    lane_step=4, lanes=16, rank_step=rank_step)  # fmt: skip
+    yield Probe(
+        "window", "paced", 256, 4096, passes=2, together=4000, meet=True, sms=(0, 16), lane_step=4, lanes=32
+    )
     for delay in (100, 200, 300, 500):  # one SM, two warps on one line: L1 bypassed
         yield Probe("window", "chase_cg", 512, 4096, passes=2, sms=(0,), threads=64, delay=delay)
 
@@ -193,8 +240,8 @@ def combine() -> Iterator[Probe]:
                 yield Probe("combine", kernel, count, step, rank_step=count * step, sms=sms, threads=threads)
     for sms in ((0,), ALL):
         for threads in (32, 256, 1024):
-            yield Probe("combine", "store", 2048, LINE, turn=0, lane_step=4, lanes=32, sms=sms, threads=threads,
-                        rank_step=2048 * LINE)  # fmt: skip
+            yield Probe("combine", "store", 2048, LINE, turn=0, lane_step=4, lanes=32, sms=sms,
+                        threads=threads, rank_step=2048 * LINE)  # fmt: skip
 
 
 def latencies() -> Iterator[Probe]:
@@ -209,7 +256,9 @@ def latencies() -> Iterator[Probe]:
                             sms=(*ALL[:n], 131) if n < 131 else ALL, threads=threads)  # fmt: skip
 
 
-GROUPS = {f.__name__: f for f in (fetch, l1, partition, merge_pairs, merge, l2, stores, window, combine, latencies)}
+GROUPS = {
+    f.__name__: f for f in (fetch, l1, partition, merge_pairs, merge, l2, stores, window, combine, latencies)
+}
 
 
 def launches(only: str = "") -> list[Probe]:
@@ -249,7 +298,9 @@ def record(folders: list[Path], profiler: str) -> dict[str, Any]:
         for counters, probe, timed in zip(raw, shown, plain, strict=True):
             assert counters["Kernel Name"].split("(")[0] == probe["kernel"] == timed["kernel"]
             metrics = {name: float(counters[name].replace(",", "")) for name in METRICS}
-            rows.append({**probe, "cycles": timed["cycles"], "metrics": {k: int(v) for k, v in metrics.items()}})
+            rows.append(
+                {**probe, "cycles": timed["cycles"], "metrics": {k: int(v) for k, v in metrics.items()}}
+            )
     return {"schema": SCHEMA, "profiler": profiler, "command": COMMAND, "launches": rows}
 
 

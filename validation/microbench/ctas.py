@@ -1,6 +1,7 @@
 """Where and when each CTA of a catalog kernel runs: ``python -m gpusim.validation.microbench.ctas OUT.npz``.
 
-The kernel's source is compiled with a wrapper that notes the SM, the first and the last nanosecond of every CTA.
+The kernel's source is compiled with a wrapper that notes the SM, the first and the last nanosecond of every
+CTA.
 """
 
 from __future__ import annotations
@@ -29,13 +30,23 @@ KERNELS = {
 
 def source(file: str, entry: str) -> str:
     text = (CUDA / f"{file}.cu").read_text()
-    text = text.replace('#include "sgemm_common.cuh"', (CUDA / "sgemm_common.cuh").read_text().replace("#pragma once", ""))
-    found = re.search(r'extern "C" __global__ void\s*(__launch_bounds__\([^)]*\))?\s*' + entry + r"\(([^)]*)\)", text)
+    text = text.replace(
+        '#include "sgemm_common.cuh"', (CUDA / "sgemm_common.cuh").read_text().replace("#pragma once", "")
+    )
+    found = re.search(
+        r'extern "C" __global__ void\s*(__launch_bounds__\([^)]*\))?\s*' + entry + r"\(([^)]*)\)", text
+    )
     assert found is not None, entry
     bounds, parameters = found[1] or "", found[2]
     names = ", ".join(p.split()[-1].lstrip("*") for p in parameters.split(","))
-    text = re.sub(r'extern "C" __global__ void\s*(__launch_bounds__\([^)]*\))?', "__device__ __forceinline__ void ", text)
-    return text + f'''
+    text = re.sub(
+        r'extern "C" __global__ void\s*(__launch_bounds__\([^)]*\))?',
+        "__device__ __forceinline__ void ",
+        text,
+    )
+    return (
+        text
+        + f"""
 extern "C" __global__ void {bounds} timed_{entry}({parameters}, unsigned long long* log) {{
   unsigned long long t0, t1; unsigned sm;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t0));
@@ -48,7 +59,8 @@ extern "C" __global__ void {bounds} timed_{entry}({parameters}, unsigned long lo
     at[0] = t0; at[1] = t1; at[2] = sm;
   }}
 }}
-'''
+"""
+    )
 
 
 WHERE = r"""
@@ -71,8 +83,8 @@ def places() -> dict[str, np.ndarray]:
     function.max_dynamic_shared_size_bytes = 200 << 10
     kept = {}
     for threads, shared in ((32, 0), (256, 0), (1024, 0), (128, 100 << 10), (128, 200 << 10)):
-        for n in (1, 2, 4, 8, 9, 12, 16, 17, 20, 24, 32, 33, 40, 48, 64, 65, 66, 67, 80, 96, 100, 120, 128, 131, 132,
-                  133, 144, 160, 200, 256, 264, 300, 400, 512, 528, 600, 792, 1056):  # fmt: skip
+        for n in (1, 2, 4, 8, 9, 12, 16, 17, 20, 24, 32, 33, 40, 48, 64, 65, 66, 67, 80, 96, 100, 120, 128,
+                  131, 132, 133, 144, 160, 200, 256, 264, 300, 400, 512, 528, 600, 792, 1056):  # fmt: skip
             for run in range(3):
                 out = cp.zeros(n, cp.uint32)
                 function((n,), (threads,), (out, np.int32(20000)), shared_mem=shared)
@@ -99,7 +111,7 @@ def main(out: str) -> None:
             rows_[:, :2] -= rows_[:, 0].min()
             kept[f"{name}:{n}"] = rows_[:1056].astype(np.uint32)  # the first wave
             kept[f"{name}:{n}:grid"] = np.array([*grid, function.num_regs])
-    np.savez_compressed(out, **kept)
+    np.savez_compressed(out, **kept)  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":
