@@ -32,6 +32,8 @@ docs: $(VENV)/.installed
 	@$(BIN)/python -m gpusim.validation.deviations > docs/new.tmp && mv docs/new.tmp validation/DEVIATIONS.md
 	@$(BIN)/python -m gpusim.validation.accuracy validation/measurements/h200/comparison.json > docs/new.tmp && mv docs/new.tmp docs/accuracy.md
 	@$(BIN)/python -m gpusim.report.dram_table > docs/new.tmp && mv docs/new.tmp docs/dram.md
+	@$(BIN)/gpusim simulate --manifest examples/gemm.json --figure docs/img/traffic.png \
+	  --reuse-figure docs/img/reuse.png --dram-figure docs/img/dram.png > /dev/null
 
 # Predictions against every record (minutes), the page about it, and what the source texts claim.
 accuracy: $(VENV)/.installed

@@ -21,7 +21,7 @@ from gpusim.functional.grid import Execution
 from gpusim.isa.slack import slack
 from gpusim.launch import Launch
 from gpusim.memory import hierarchy_loop as loop
-from gpusim.memory.footprint import distinct_sectors
+from gpusim.memory.footprint import footprint
 from gpusim.memory.hierarchy import Geometry, placement, state
 from gpusim.memory.hierarchy_loop import COUNTERS, Traffic
 from gpusim.memory.replay import run as replay
@@ -109,14 +109,18 @@ def traffic(
         share = float(counters[:, Traffic.RECORDS].sum() / max(1.0, whole.sum()))
         stored = int(counters[:, Traffic.L2_WRITE].sum())
         counters = _extended(trace, counters, early, whole)
-        # what L2 holds back at the cut it holds back at the end; before anything was written back, all that
-        # it can hold
-        total = int(counters[:, Traffic.L2_WRITE].sum())
-        held = stored - written if written else min(total, geometry.dirty_sectors)
-        written = max(written, total - held)
+        total, kept = int(counters[:, Traffic.L2_WRITE].sum()), False
         if found is not None:
-            footprint = distinct_sectors(trace, steps, place, geometry.values["FETCH"])
-            counters = _bounded(counters, footprint, geometry.shared_sectors)
+            every, shared = footprint(trace, steps, place, geometry.values["FETCH"])
+            total = footprint(trace, steps, place, 1, writes=True)[0]
+            kept = shared <= geometry.kept_sectors
+            counters = _bounded(counters, every, kept)
+        # what L2 holds back at the cut it holds back at the end; all that it can hold if nothing was written
+        # back so far, or if what is read in the meantime has room beside it
+        held = min(total, geometry.dirty_sectors)
+        if written and not kept:
+            held = min(held, stored - written)
+        written = max(written, total - held)
     return TrafficResult(
         counters,
         written,
@@ -155,10 +159,10 @@ def _extended(
     return np.rint(out).astype(np.int64)
 
 
-def _bounded(counters: NDArray[np.int64], footprint: int, fits: int) -> NDArray[np.int64]:
-    """DRAM reads no fewer sectors than are read at all, and no more if L2 keeps them (up to ``fits``)."""
+def _bounded(counters: NDArray[np.int64], every: int, kept: bool) -> NDArray[np.int64]:
+    """DRAM reads no fewer sectors than are read at all, and no more if L2 keeps what is read again."""
     read = int(counters[:, Traffic.DRAM_READ].sum())
-    factor = footprint / read if read and (read < footprint or footprint <= fits) else 1.0
+    factor = every / read if read and (read < every or kept) else 1.0
     if factor == 1.0:
         return counters
     out = counters.astype(np.float64)

@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 
+from gpusim.metrics import TRAFFIC
 from gpusim.program import Module, compile
 from gpusim.simulate import run, simulate
 
@@ -62,7 +63,10 @@ def test_small_launch_is_executed_whole(module: Module) -> None:
     assert value["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"] == 125
     assert value["memory_l1_tag_requests_global"] == 3 * 32  # lines of 128 bytes
     assert value["launch__registers_per_thread"] == max(16, module["triad"].registers_per_thread)
-    assert all(metric.tier == "exact" for name, metric in result.metrics.items() if "sectors" in name)
+    moved = {d.name for d in TRAFFIC}
+    assert {result.metrics[name].tier for name in moved} == {"modelled"}
+    sectors = {name: m.tier for name, m in result.metrics.items() if "sectors" in name and name not in moved}
+    assert set(sectors.values()) == {"exact"}
 
 
 def test_bank_conflicts_are_hot(module: Module) -> None:

@@ -44,8 +44,8 @@ def ladder(
 ) -> None:
     """Simulate every kernel of the GEMM ladder and show what each step costs.
 
-    Conflicts, sectors, registers and occupancy of A1 (naive) to A9 (pipelined), with the change from step
-    to step and every shared and global access in words.
+    Conflicts, sectors, DRAM bytes, registers and occupancy of A1 (naive) to A9 (pipelined), with the change
+    from step to step, the traffic of L1 and L2, and every shared and global access in words.
     """
     if size % TILE or not TILE <= size <= LARGEST:
         raise InputError(

@@ -42,7 +42,56 @@ def register(app: typer.Typer) -> None:
         "--arg 'float32[65536]:normal' --arg 'float32[65536]:zeros' --arg int32=256",
         "gpusim simulate sgemm.cubin -k sgemm -g 32,32 -b 256 --arg @a.npy --arg @b.npy --arg int32=4096",
         "gpusim simulate --manifest examples/transpose.json --id padded --json -",
+        "gpusim simulate --manifest examples/transpose.json --id padded --figure traffic.svg "
+        "--reuse-figure reuse.svg",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """Pictures asked for: file names, None where not."""
+
+    traffic: str | None
+    reuse: str | None
+    dram: str | None
+    channel: int | None
+
+    @property
+    def paths(self) -> list[str]:
+        return [path for path in (self.traffic, self.reuse, self.dram) if path is not None]
+
+    def check(self, json_path: str | None) -> None:
+        """Refuse what could not be written, before anything is simulated."""
+        if self.channel is not None and self.dram is None:
+            raise InputError("--dram-channel chooses what --dram-figure shows", hint="add --dram-figure FILE")
+        if not self.paths:
+            return
+        from gpusim.output import check_writable
+        from gpusim.report.figures import check_format
+
+        for path in self.paths:
+            check_format(path)
+            check_writable(path)
+            if [json_path, *self.paths].count(path) > 1:
+                raise InputError("two outputs cannot go to one file", where=path)
+
+    def draw(self, result: SimResult) -> list[tuple[str, bytes]]:
+        """(path, content) of each picture."""
+        out = []
+        if self.traffic is not None:
+            from gpusim.report.figures import traffic_figure
+
+            out.append((self.traffic, traffic_figure(result, Path(self.traffic).suffix)))
+        if self.reuse is not None or self.dram is not None:
+            from gpusim.report.figures_stream import dram_figure, reuse_figure
+            from gpusim.report.streams import streams
+
+            known = streams(result)
+            if self.reuse is not None:
+                out.append((self.reuse, reuse_figure(result, Path(self.reuse).suffix, known)))
+            if self.dram is not None:
+                out.append((self.dram, dram_figure(result, Path(self.dram).suffix, self.channel, known)))
+        return out
 
 
 @dataclass(slots=True)
@@ -54,6 +103,7 @@ class _Settings:
     arch: str
     compile_options: dict[str, Any]
     run_options: dict[str, Any]
+    figures: _Figures
     modules: dict[tuple[Path, str | None], Module] = field(default_factory=dict)
 
     def module(self, source: Path, kernel: str | None) -> Module:
@@ -104,6 +154,26 @@ def simulate(
             "--json", metavar="FILE", help="Write the report to FILE; - prints one line a launch on stdout."
         ),
     ] = None,
+    figure: Annotated[
+        str | None,
+        typer.Option(
+            "--figure", metavar="FILE", help="Draw the memory traffic between the levels (.svg, .png, .pdf)."
+        ),
+    ] = None,
+    reuse_figure: Annotated[
+        str | None,
+        typer.Option("--reuse-figure", metavar="FILE", help="Draw hits over cache size (reuse distances)."),
+    ] = None,
+    dram_figure: Annotated[
+        str | None,
+        typer.Option("--dram-figure", metavar="FILE", help="Draw the banks of one DRAM channel over time."),
+    ] = None,
+    dram_channel: Annotated[
+        int | None,
+        typer.Option(
+            "--dram-channel", min=0, metavar="N", help="That channel; the one with most reads if not given."
+        ),
+    ] = None,
     full: Annotated[bool, typer.Option("--full", help="Execute every CTA, even of a large launch.")] = False,
     jobs: Annotated[
         int | None,
@@ -123,8 +193,9 @@ def simulate(
 ) -> None:
     """Execute a launch and predict what the profiler would count.
 
-    Counters, occupancy and the costliest source lines; large launches are sampled, and the report says so.
+    Counters, occupancy, memory traffic and the costliest source lines; large launches are sampled, and the report says so.
     With a manifest, a launch that cannot run is reported on stderr, the others go on, and the exit code is 2.
+    Pictures show one launch.
     """
     if (source is None) == (manifest is None):
         raise InputError("give either a source file or --manifest FILE", hint="see gpusim simulate --help")
@@ -134,6 +205,8 @@ def simulate(
 
     if json_path not in (None, "-"):
         check_writable(json_path)
+    figures = _Figures(figure, reuse_figure, dram_figure, dram_channel)
+    figures.check(json_path)
     spec = load_device(device)
     settings = _Settings(
         device=device,
@@ -141,6 +214,7 @@ def simulate(
         arch=arch or spec.arch,
         compile_options={"options": option, "include_dirs": include_dir, "max_registers": max_registers},
         run_options={"device": device, "full": full, "jobs": jobs, "budget": budget},
+        figures=figures,
     )
     with ProgressBar() as progress:
         if manifest is not None:
@@ -170,7 +244,8 @@ def simulate(
         result = run(
             chosen, *shape, arguments, dynamic_shared=shared, progress=progress, **settings.run_options
         )
-        _write(json_path, _deliver([(None, result)], json_path, progress, lines=False))
+        pictures = figures.draw(result)
+        _write(json_path, _deliver([(None, result)], json_path, progress, lines=False), pictures)
 
 
 def _run_manifest(
@@ -181,13 +256,19 @@ def _run_manifest(
     from gpusim.launch import load_manifest
 
     launches = _choose(load_manifest(manifest), only, manifest)
+    if settings.figures.paths and len(launches) != 1:
+        raise InputError(
+            f"a picture shows one launch, and {len(launches)} are chosen", where=str(manifest), hint="use --id"
+        )
     failed: list[str] = []
+    pictures: list[tuple[str, bytes]] = []
 
     def results() -> Iterator[tuple[str | None, SimResult]]:
         for number, item in enumerate(launches, 1):
             progress.stage(f"{number}/{len(launches)} {item.id}")
             try:
                 result = _run_one(item, settings, progress)
+                pictures.extend(settings.figures.draw(result))
             except GpusimError as error:
                 failed.append(item.id)
                 progress.hide()
@@ -203,7 +284,7 @@ def _run_manifest(
             else f"{json_path} was not written; --json - prints what there is"
         )
         raise InputError(f"{len(failed)} of {len(launches)} launches failed", where=str(manifest), hint=hint)
-    _write(json_path, text)
+    _write(json_path, text, pictures)
 
 
 def _run_one(item: ManifestLaunch, settings: _Settings, progress: ProgressBar) -> SimResult:
@@ -260,8 +341,10 @@ def _deliver(
     return "".join(kept)
 
 
-def _write(json_path: str | None, text: str) -> None:
+def _write(json_path: str | None, text: str, pictures: Iterable[tuple[str, bytes]]) -> None:
     from gpusim.output import atomic_write
 
+    for path, content in pictures:
+        atomic_write(path, content)
     if json_path not in (None, "-"):
         atomic_write(json_path, text)

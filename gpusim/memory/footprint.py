@@ -15,14 +15,14 @@ TABLE_BITS = 23
 
 
 @compiled
-def _lines_of_cta(records, entries, steps, lines, masks, moves):
-    """Distinct (line, steps) that one CTA reads, with their sectors; how many (-1: no room)."""
+def _lines_of_cta(records, entries, steps, writes, lines, masks, moves):
+    """Distinct (line, steps) that one CTA reads (or stores to), and sectors; how many (-1: no room)."""
     room = 1 << 20
     table = np.full(2 * room, -1, np.int32)
     n = 0
     for r in range(records.shape[0]):
         kind = records[r, 0] & 0xFF
-        if kind == 2 or kind > 7 or records[r, 0] & LOCAL != 0:
+        if (kind == 2) != writes or kind > 7 or records[r, 0] & LOCAL != 0:
             continue
         for e in range(records[r, 6], records[r, 6] + records[r, 7]):
             line = np.int64(entries[e] >> np.uint64(4))
@@ -51,10 +51,13 @@ def _lines_of_cta(records, entries, steps, lines, masks, moves):
 
 
 @compiled
-def _count(lines, masks, moves, n, steps, place, fetch, sample_bits, table, found):
-    """Sectors that misses on a sample of the lines of all CTAs bring, each once; -1: the table is full."""
+def _count(lines, masks, moves, n, steps, place, fetch, sample_bits, table, found, owner):
+    """Sectors that misses on a sample of the lines of all CTAs bring, each once, and those of them that two
+    CTAs read; -1, 0: the table is full.
+    """
     used = 0
     total = 0
+    shared = 0
     mask_of_sample = (1 << sample_bits) - 1
     size = table.shape[0]
     for c in range(place.shape[0]):
@@ -82,33 +85,47 @@ def _count(lines, masks, moves, n, steps, place, fetch, sample_bits, table, foun
                     if table[h] == 0:
                         used += 1
                         if 2 * used > size:
-                            return -1
+                            return -1, 0
                         table[h] = line + 1
                         found[h] = 0
+                        owner[h] = c
                     new = part & ~found[h]
                     total += (new & 1) + (new >> 1 & 1) + (new >> 2 & 1) + (new >> 3 & 1)
+                    if owner[h] != c:
+                        again = part & found[h] & ~(found[h] >> 4)
+                        shared += (again & 1) + (again >> 1 & 1) + (again >> 2 & 1) + (again >> 3 & 1)
+                        found[h] |= again << 4
                     found[h] |= part
                 mask >>= 4
                 line += 1
-    return total << sample_bits
+    return total << sample_bits, shared << sample_bits
 
 
 def distinct_sectors(trace: Trace, steps: NDArray[np.int64], place: NDArray[np.int64], fetch: int) -> int:
+    """The first of `footprint`."""
+    return footprint(trace, steps, place, fetch)[0]
+
+
+def footprint(
+    trace: Trace, steps: NDArray[np.int64], place: NDArray[np.int64], fetch: int, writes: bool = False
+) -> tuple[int, int]:
     """Sectors that must come from DRAM at least once when all CTAs read what the one in ``trace`` does,
-    moved.
+    moved; and how many of them several CTAs read.  writes: sectors stored to instead.
 
     steps, place: as `replay.run` takes them; fetch: sectors that a miss brings.  Of large launches one line
-    in 16 is counted: with n lines counted the error is about 1/sqrt(n).  0 if a CTA touches more than 2^20
-    lines.
+    in 16 is counted: with n lines counted the error is about 1/sqrt(n).  Zeros if a CTA touches more than
+    2^20 lines.
     """
     room = 1 << 20
     lines, masks, moves = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
-    n = _lines_of_cta(trace.records, trace.entries, steps, lines, masks, moves)
+    n = _lines_of_cta(trace.records, trace.entries, steps, writes, lines, masks, moves)
     if n < 0:
-        return 0
+        return 0, 0
     bits = 0 if n * len(place) <= FEW_TOUCHES else SAMPLE_BITS
-    table, found = np.zeros(1 << TABLE_BITS, np.int64), np.zeros(1 << TABLE_BITS, np.int8)
-    return max(0, int(_count(lines, masks, moves, n, steps, place, fetch, bits, table, found)))
+    table, found = np.zeros(1 << TABLE_BITS, np.int64), np.zeros(1 << TABLE_BITS, np.uint8)
+    owner = np.zeros(1 << TABLE_BITS, np.int32)
+    every, shared = _count(lines, masks, moves, n, steps, place, fetch, bits, table, found, owner)
+    return max(0, int(every)), int(shared)
 
 
-__all__ = ["distinct_sectors"]
+__all__ = ["distinct_sectors", "footprint"]

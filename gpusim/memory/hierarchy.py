@@ -62,7 +62,7 @@ class Geometry:
 
     values: parameters of `hierarchy_loop` by name; gpcs: SMs of each GPC; sides: the part of L2 each is
     wired to; first_sms: SMs of the first GPC that the first CTAs go to; unified, usable: bytes of L1 with
-    shared memory, and the share of L1 that holds data.
+    shared memory, the share of L1 that holds data.
     """
 
     values: Mapping[str, int]
@@ -70,6 +70,7 @@ class Geometry:
     sides: tuple[int, ...]
     first_sms: int
     usable: float
+    kept: float
 
     @property
     def dirty_sectors(self) -> int:
@@ -78,9 +79,10 @@ class Geometry:
         return v["L2_SIDES"] * v["L2_SETS"] * v["L2_DIRTY_WAYS"] * 4
 
     @property
-    def shared_sectors(self) -> int:
-        """Sectors that L2 keeps if every side keeps a copy of each."""
-        return self.values["L2_SETS"] * self.values["L2_WAYS"] * 4
+    def kept_sectors(self) -> int:
+        """Sectors read by all SMs again and again that L2 keeps."""
+        v = self.values
+        return int(self.kept * v["L2_SIDES"] * v["L2_SETS"] * v["L2_WAYS"] * 4)
 
     @classmethod
     def from_device(cls, spec: DeviceSpec) -> Geometry:
@@ -115,7 +117,7 @@ class Geometry:
         else:  # not published: GPCs of 16 SMs, sides in turn
             gpcs = tuple(min(16, sms - at) for at in range(0, sms, 16))
             wired, first = tuple(g % sides for g in range(len(gpcs))), 0
-        return cls(values, gpcs, wired, first, spec.number("l1.usable") / 100)
+        return cls(values, gpcs, wired, first, spec.number("l1.usable") / 100, spec.number("l2.kept") / 100)
 
 
 def state(geometry: Geometry, l1_bytes: int, slots: int, warps: int, **over: int) -> NDArray[np.int64]:

@@ -235,9 +235,11 @@ def _l2_write(x, side, line, mask, t, counters, index, reads):
     ways = x[L2_WAYS]
     if owner != side:
         counters[index, _FABRIC] += n
-        k = _find(x, _l2_set(x, side, line), ways, line)
-        if k >= 0:
-            x[k] &= ~mask
+    for other in range(x[L2_SIDES]):  # copies are out of date
+        if other != owner:
+            k = _find(x, _l2_set(x, other, line), ways, line)
+            if k >= 0:
+                x[k] &= ~mask
     k = _l2_place(x, owner, line)
     ready = t
     if reads and mask & ~x[k] != 0:

@@ -306,7 +306,7 @@ def _steps(records, entries, first, other, count, steps):
     """
     a, b = np.empty(8 * LANES, np.int64), np.empty(8 * LANES, np.int64)
     for r in range(count):
-        for column in (0, 1, 2, 3, 4, 5):
+        for column in (0, 1, 2, 3, 4):
             if records[first + r, column] != records[other + r, column]:
                 return False
         kind = records[first + r, 0] & 0xFF
@@ -388,7 +388,7 @@ def first_touches(records, entries, bounds, chosen, out):
         if kind > 7 or not chosen[records[r, 1]]:
             continue
         column = 1 if kind == 2 or kind == 4 else 0
-        who = column * (warp + 1)
+        who = warp + 1 if column == 1 or records[r, 0] & LOCAL != 0 else 0
         for e in range(records[r, 6], records[r, 6] + records[r, 7]):
             key = (entries[e] >> np.uint64(4) << np.uint64(12) | np.uint64(who)) + np.uint64(1)
             h = np.int64((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)) & (size - 1)

@@ -1,7 +1,8 @@
 """The GEMM ladder as tables: what each step costs, and what changed from the step before.
 
 Works on any list of steps; the readings at the end look for the seed rows A1, A2 and A8 and are left out
-where those are absent.  L1, L2, DRAM and time columns are absent until they are modelled.
+where those are absent.  The traffic of L1, L2 and DRAM is predicted (`gpusim.traffic`); time is absent until it is
+modelled.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from gpusim.metrics import SECTOR_BYTES
 from gpusim.report.json import report_dict
 from gpusim.report.lines import LineAccess, by_line
 from gpusim.report.text import COST, AccessLines, count, plain_table
+from gpusim.report.traffic import Levels, bytes_text, rate_text
 
 if TYPE_CHECKING:
     from gpusim.simulate import SimResult
@@ -79,6 +82,11 @@ class Step:
         """Whether the shared wavefronts rest on a rule that hardware has not settled."""
         return self.result.metrics["memory_l1_wavefronts_shared"].tier == "modelled"
 
+    @property
+    def levels(self) -> Levels | None:
+        """Traffic by level, None where it was not predicted."""
+        return Levels.of(self.result)
+
     def accesses(self) -> list[LineAccess]:
         """Memory accesses by source line."""
         return by_line(self.result.instructions, self.result.kernel.module.path)
@@ -100,6 +108,7 @@ def render(steps: Sequence[Step], size: int, device: str) -> RenderableType:
     return Group(
         _costs(steps, size, device),
         Text(),
+        *((_traffic(steps), Text()) if any(step.levels for step in steps) else ()),
         _kernels(steps),
         *(part for space in COST for part in (Text(), _by_line(steps, space))),
         Text(),
@@ -113,11 +122,11 @@ def _costs(steps: Sequence[Step], size: int, device: str) -> Table:
         "step",
         ">warp\ninst.",
         ">shared\nwavefronts",
-        ">of them\nideal",
         ">bank\nconflicts",
         ">global\nsectors",
         ">against the\nstep before",
         ">sectors\na load",
+        ">DRAM\nbytes",
         ">regs a\nthread",
         ">occu-\npancy",
     )
@@ -127,15 +136,50 @@ def _costs(steps: Sequence[Step], size: int, device: str) -> Table:
             step.id,
             count(step.metric("smsp__inst_executed.sum")),
             f"{'~' if step.estimated else ''}{count(step.wavefronts)}" if step.wavefronts else "-",
-            count(step.wavefronts_ideal) if step.wavefronts else "-",
             _excess(step),
             count(step.sectors),
             _change(before, step),
             f"{step.sectors_per_load:.3g}",
+            bytes_text(levels.dram_bytes) if (levels := step.levels) else "-",
             f"{step.metric('launch__registers_per_thread'):.0f}",
             f"{step.result.occupancy.theoretical_occupancy_pct:.4g} %",
         )
         before = step
+    return table
+
+
+def _traffic(steps: Sequence[Step]) -> Table:
+    """How far the bytes come, by step."""
+    table = plain_table(
+        "Memory traffic, predicted (hit rates of sectors)",
+        "step",
+        ">L1 hit,\nloads",
+        ">L2 to\nL1",
+        ">L1 to\nL2",
+        ">read from L2\nafter merging",
+        ">L2\nhit",
+        ">DRAM\nread",
+        ">DRAM\nwritten",
+        ">accesses\nreplayed",
+    )
+    for step in steps:
+        levels, moved = step.levels, step.result.traffic
+        if levels is None or moved is None:
+            table.add_row(step.id, *("-" for _ in range(8)))
+            continue
+        sectors = (SECTOR_BYTES * n for n in (levels.to_l1, levels.from_l1, levels.l2_read))
+        to_l1, from_l1, l2_read = map(bytes_text, sectors)
+        table.add_row(
+            step.id,
+            rate_text(levels.l1_hit_rate),
+            to_l1,
+            from_l1,
+            l2_read,
+            rate_text(levels.l2_hit_rate),
+            bytes_text(levels.dram_read_bytes),
+            bytes_text(levels.dram_written_bytes),
+            "all" if moved.share >= 1 else f"{100 * moved.share:.3g} %",
+        )
     return table
 
 

@@ -39,6 +39,11 @@ def rate_text(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f} %"
 
 
+def sentence(text: str) -> str:
+    """With a capital letter, the rest as it is."""
+    return text[:1].upper() + text[1:]
+
+
 @dataclass(frozen=True, slots=True)
 class Levels:
     """A launch's traffic; sectors of 32 bytes unless a name ends in ``bytes``.
@@ -130,7 +135,7 @@ def levels_table(result: SimResult) -> RenderableType:
     table.add_row(
         "DRAM", "", bytes_text(levels.dram_read_bytes), "", bytes_text(levels.dram_written_bytes), ""
     )
-    return Group(table, Text(f"{result.traffic.note}. Hit rates are of sectors (32 bytes).", style="dim"))
+    return Group(table, Text(f"{sentence(result.traffic.note)}. Hit rates are of sectors (32 bytes).", style="dim"))
 
 
 def _row(table: Table, name: str, read: int, written: int | None, rate: float | None) -> None:
