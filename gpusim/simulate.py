@@ -237,8 +237,6 @@ def simulate(
         page = [*_count(execution, geometry, full, progress)[:2]]
     moved = None
     if memory:
-        if progress is not None:
-            progress(0, 1, f"memory traffic of {kernel.display_name}")
 
         def again() -> grid.Execution:
             return _execution(image, launch, values, spec, occ, symbols, jobs, budget)

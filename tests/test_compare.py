@@ -380,7 +380,8 @@ def test_measured_counters_are_equal_in_any_locale(
     assert (code, err) == (0, ""), out
     found = json.loads((tmp_path / "c").read_text(encoding="utf-8"))
     assert found["schema"] == "gpusim.compare/1"
-    assert found["verdicts"]["differs"] == found["verdicts"]["known"] == found["verdicts"]["close"] == 0
+    assert found["verdicts"]["differs"] == found["verdicts"]["known"] == 0
+    assert found["verdicts"]["close"] <= 1  # DRAM bytes, which are modelled
     assert found["verdicts"]["equal"] >= 40 + len(SOURCE) * len(LABELS)
     assert (
         f"{len(SOURCE) * len(LABELS):,} of {len(SOURCE) * len(LABELS):,} values of single instructions" in out

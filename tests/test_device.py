@@ -177,7 +177,7 @@ def test_missing_value_says_so_and_names_a_near_one() -> None:
     assert "'b200' states no 'clock.sm_bost'" in caught.value.what
     with pytest.raises(InputError, match=r"close to it: .*sm\.registers"):
         load_device("h200").value("sm.register")
-    assert not load_device("t4").has("l2.latency")
+    assert not load_device("t4").has("l2.latency_far")
 
 
 @pytest.mark.parametrize(

@@ -272,7 +272,6 @@ def test_template_of_ctas_sectors_apart_is_right_if_found(case: Any) -> None:
     reproduces(case)
 
 
-@pytest.mark.xfail(reason="a store over 8 or 9 lines is 2 or 3 wavefronts, in which records must agree")
 def test_template_of_ctas_sectors_apart() -> None:
     """Every other CTA's 31 sectors reach into one line more; the sectors move alike."""
     assert reproduces(((4, 1, 1), 1, [1, 2], [(Kind.STORE, list(range(31)), 2, 0, 0)]))

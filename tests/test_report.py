@@ -97,6 +97,7 @@ def result() -> SimpleNamespace:
         coverage=SimpleNamespace(ctas_total=10, ctas_executed=4, sampled=True, note="every third CTA"),
         occupancy=occupancy(spec, 32, 4096, 0, 32),
         metrics={n: SimpleNamespace(value=v, unit=u, tier=t) for n, (v, u, t) in metric.items()},
+        traffic=None,
         instructions=ROWS,
         not_modelled=[{"what": "time", "why": "a later version predicts it"}],
     )
