@@ -193,9 +193,9 @@ def simulate(
 ) -> None:
     """Execute a launch and predict what the profiler would count.
 
-    Counters, occupancy, memory traffic and the costliest source lines; large launches are sampled, and the report says so.
-    With a manifest, a launch that cannot run is reported on stderr, the others go on, and the exit code is 2.
-    Pictures show one launch.
+    Counters, occupancy, memory traffic and the costliest source lines; large launches are sampled, and the
+    report says so. With a manifest, a launch that cannot run is reported on stderr, the others go on, and
+    the exit code is 2. Pictures show one launch.
     """
     if (source is None) == (manifest is None):
         raise InputError("give either a source file or --manifest FILE", hint="see gpusim simulate --help")
@@ -258,7 +258,7 @@ def _run_manifest(
     launches = _choose(load_manifest(manifest), only, manifest)
     if settings.figures.paths and len(launches) != 1:
         raise InputError(
-            f"a picture shows one launch, and {len(launches)} are chosen", where=str(manifest), hint="use --id"
+            f"a picture shows one launch, and {len(launches)} are chosen", where=str(manifest), hint="use --id"  # noqa: E501
         )
     failed: list[str] = []
     pictures: list[tuple[str, bytes]] = []

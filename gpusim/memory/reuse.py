@@ -1,13 +1,13 @@
 """Reuse distances of a launch's accesses: what caches of every size would catch, from one pass.
 
 A sector hits in a fully associative cache of S lines with least-recently-used replacement if its line was not
-replaced since the sector was last touched: if every access to the line since then came after accesses to fewer
-than S different lines (Mattson et al., IBM Systems Journal 9(2), 1970, by sector).  The largest of those
-distances is the smallest cache that catches the access.
+replaced since the sector was last touched: if every access to the line since then came after accesses to
+fewer than S different lines (Mattson et al., IBM Systems Journal 9(2), 1970, by sector).  The largest of
+those distances is the smallest cache that catches the access.
 
-Records (`gpusim.memory.trace`) are put into one order first: every warp on an SM does one record in turn, SM after
-SM; a CTA that has ended makes room for the next one of its SM.  Units: lines of 128 bytes, sectors of 32 bytes.  Left
-out: time (who waits for whom), sets, what a miss brings along beside the sector.
+Records (`gpusim.memory.trace`) are put into one order first: every warp on an SM does one record in turn,
+SM after SM; a CTA that has ended makes room for the next one of its SM.  Units: lines of 128 bytes, sectors
+of 32 bytes.  Left out: time (who waits for whom), sets, what a miss brings along beside the sector.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Stream:
 
 @compiled
 def _turns(records, entries, bounds, first, queue, begin, slots, local_line, local_lines, line, mask, kind):
-    """Fill line, mask and kind; entries used.  queue[begin[sm]:begin[sm + 1]]: CTAs of each SM, as rows of ``first``."""
+    """Fill line, mask and kind; entries used.  queue[begin[sm]:begin[sm + 1]]: CTAs of each SM, as rows of ``first``."""  # noqa: E501
     sms = begin.shape[0] - 1
     widest = 1
     for c in range(first.shape[0] - 1):
@@ -105,8 +105,8 @@ def _turns(records, entries, bounds, first, queue, begin, slots, local_line, loc
 def interleave(trace: Trace, sms: Sequence[Sequence[int]], slots: int, limit: int) -> Stream:
     """The accesses of CTAs that share SMs.
 
-    sms: the CTAs of each SM in the order in which they start (all recorded in ``trace``); slots: CTAs that an SM holds;
-    limit: entries after which the stream is cut.
+    sms: the CTAs of each SM in the order in which they start (all recorded in ``trace``); slots: CTAs that
+    an SM holds; limit: entries after which the stream is cut.
     """
     ctas, first = np.unique(trace.keys >> 16, return_index=True)
     first = np.append(first, len(trace.keys))
@@ -116,7 +116,7 @@ def interleave(trace: Trace, sms: Sequence[Sequence[int]], slots: int, limit: in
     most = int(trace.records[rows, Column.COUNT].sum())
     room = min(limit, most)
     line, mask, kind = np.empty(room, np.int64), np.empty(room, np.uint8), np.empty(room, np.int32)
-    n = _turns(trace.records, trace.entries, trace.bounds, first, queue, begin, slots, _LOCAL_LINE, _LOCAL_LINES, line,
+    n = _turns(trace.records, trace.entries, trace.bounds, first, queue, begin, slots, _LOCAL_LINE, _LOCAL_LINES, line,  # noqa: E501
                mask, kind)  # fmt: skip
     return Stream(line[:n], mask[:n], kind[:n])
 
@@ -127,7 +127,9 @@ def _distances(line, mask, counted, lines, out):
     n = line.shape[0]
     tree = np.zeros(n + 1, np.int32)  # Fenwick: 1 where an access is the last one to its line
     last = np.zeros(lines, np.int64)  # 1 + position
-    widest = np.zeros((lines, 4), np.int32)  # largest distance since the sector was touched; -1 and below: touched never
+    widest = np.zeros(
+        (lines, 4), np.int32
+    )  # largest distance since the sector was touched; -1 and below: touched never
     widest[:, :] = -1
     total = 0
     for i in range(n):
@@ -161,9 +163,11 @@ def _distances(line, mask, counted, lines, out):
 
 
 def reuse_distances(stream: Stream, counted: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """int64[lines + 1]: sectors of the ``counted`` entries by distance in lines (1: the line was used last of all).
+    """int64[lines + 1]: sectors of the ``counted`` entries by distance in lines (1: the line was used last
+    of all).
 
-    Entry 0 counts sectors that were not touched before.  Entries that are not counted use their line all the same.
+    Entry 0 counts sectors that were not touched before.  Entries that are not counted use their line all
+    the same.
     """
     known, line = np.unique(stream.line, return_inverse=True)
     out = np.zeros(len(known) + 1, np.int64)

@@ -1,8 +1,9 @@
 """The picture of a launch's memory traffic: boxes for the levels, arrows as wide as the bytes are many.
 
-Every number is a prediction.  Bytes are decimal; hit rates are shares of sectors.  What a level moves at most comes
-from the device file; what it moved on average rests on the cycles of the replay (`gpusim.traffic`), which are a
-by-product.  Colours are those of the Okabe-Ito palette, and directions have a side of their own.
+Every number is a prediction.  Bytes are decimal; hit rates are shares of sectors.  What a level moves at
+most comes from the device file; what it moved on average rests on the cycles of the replay
+(`gpusim.traffic`), which are a by-product.  Colours are those of the Okabe-Ito palette, and directions have
+a side of their own.
 """
 
 from __future__ import annotations
@@ -144,18 +145,26 @@ def traffic_figure(result: SimResult, suffix: str) -> bytes:
         local = f", local {rate_text(levels.local_hit_rate)}" if levels.local_loaded else ""
         _box(axes, tops[1], heights[1], f"L1, {_binary(result.occupancy.l1_bytes)} in each SM",
              f"hit rate of global loads {rate_text(levels.l1_hit_rate)}{local}")  # fmt: skip
-        merged = f"saves {100 * levels.merged:.3g} % of the sectors read" if levels.merged else "nothing to merge"
+        merged = (
+            f"saves {100 * levels.merged:.3g} % of the sectors read" if levels.merged else "nothing to merge"
+        )
         _box(axes, tops[2], heights[2], "Merging of reads in each GPC", merged)
         _l2(axes, tops[3], heights[3], spec, levels)
         kind = spec.text("dram.type") if spec.has("dram.type") else ""
-        size = f"{spec.number('dram.capacity'):g} {spec.unit('dram.capacity')}" if spec.has("dram.capacity") else ""
+        size = (
+            f"{spec.number('dram.capacity'):g} {spec.unit('dram.capacity')}"
+            if spec.has("dram.capacity")
+            else ""
+        )
         _box(axes, tops[4], heights[4], " ".join(filter(None, ("DRAM", kind, size))), "")
         note = f"{sentence(moved.note)}.\nArrows: width by bytes. "
         if seconds is None:
             note += "No average rates: the replay was cut."
         else:
-            note += f"Average: both ways, over the {moved.cycles:,} cycles of the replay; no prediction of time."
-        picture.text(0.5, 0.012, note, ha="center", va="bottom", fontsize=12.5, color="0.25", linespacing=1.35,
+            note += (
+                f"Average: both ways, over the {moved.cycles:,} cycles of the replay; no prediction of time."
+            )
+        picture.text(0.5, 0.012, note, ha="center", va="bottom", fontsize=12.5, color="0.25", linespacing=1.35,  # noqa: E501
                      parse_math=False)  # fmt: skip
         return saved(picture, suffix)
 
@@ -198,12 +207,10 @@ def _rate(value: float) -> str:
     return f"{bytes_text(value)}/s"
 
 
-def _rectangle(
-    axes: Any, left: float, top: float, width: float, height: float, face: str = "0.94"
-) -> None:
+def _rectangle(axes: Any, left: float, top: float, width: float, height: float, face: str = "0.94") -> None:
     from matplotlib.patches import FancyBboxPatch
 
-    axes.add_patch(FancyBboxPatch((left, top - height), width, height, boxstyle="round,pad=0,rounding_size=1.2",
+    axes.add_patch(FancyBboxPatch((left, top - height), width, height, boxstyle="round,pad=0,rounding_size=1.2",  # noqa: E501
                                   facecolor=face, edgecolor="0.3", linewidth=1.6, zorder=3))  # fmt: skip
 
 
@@ -227,7 +234,7 @@ def _l2(axes: Any, top: float, height: float, spec: DeviceSpec, levels: Levels) 
         return
     _rectangle(axes, _LEFT, top, _WIDTH, height)
     middle = _LEFT + _WIDTH / 2
-    axes.text(middle, top - 2.8, f"L2, {size} in two partitions", ha="center", va="center", fontsize=16, zorder=4,
+    axes.text(middle, top - 2.8, f"L2, {size} in two partitions", ha="center", va="center", fontsize=16, zorder=4,  # noqa: E501
               weight="bold", parse_math=False)  # fmt: skip
     axes.text(middle, top - 6.3, rate, ha="center", va="center", fontsize=14.5, zorder=4, parse_math=False)
     part, low = 0.3 * _WIDTH, top - height + 1.2
@@ -238,7 +245,7 @@ def _l2(axes: Any, top: float, height: float, spec: DeviceSpec, levels: Levels) 
     axes.annotate("", (middle + reach, low + 1.6), (middle - reach, low + 1.6), zorder=5,
                   arrowprops={"arrowstyle": "<->", "color": THIRD, "linewidth": 3, "mutation_scale": 20,
                               "shrinkA": 0, "shrinkB": 0})  # fmt: skip
-    axes.text(middle, low + 4.4, f"{bytes_text(SECTOR_BYTES * levels.fabric)} cross over", ha="center", va="center",
+    axes.text(middle, low + 4.4, f"{bytes_text(SECTOR_BYTES * levels.fabric)} cross over", ha="center", va="center",  # noqa: E501
               fontsize=14.5, zorder=4, parse_math=False)  # fmt: skip
 
 
@@ -272,5 +279,5 @@ def _arrow(axes: Any, x: float, top: float, bottom: float, share: float, colour:
     half = max(_WIDEST * share, 0.45) / 2
     head = max(half * 1.6, 1.3)
     neck = end + (-1 if up else 1) * min(abs(end - start) * 0.42, 1.1 * head + 1)
-    axes.add_patch(Polygon([(x - half, start), (x + half, start), (x + half, neck), (x + head, neck), (x, end),
-                            (x - head, neck), (x - half, neck)], facecolor=colour, edgecolor="none", zorder=2))  # fmt: skip
+    axes.add_patch(Polygon([(x - half, start), (x + half, start), (x + half, neck), (x + head, neck), (x, end),  # noqa: E501
+                            (x - head, neck), (x - half, neck)], facecolor=colour, edgecolor="none", zorder=2))  # fmt: skip  # noqa: E501

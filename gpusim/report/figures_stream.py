@@ -1,4 +1,5 @@
-"""Pictures of the order in which a launch touches memory: reuse by cache size, and one DRAM channel's banks over time.
+"""Pictures of the order in which a launch touches memory: reuse by cache size, and one DRAM channel's banks
+over time.
 
 Both rest on `gpusim.report.streams`: some CTAs, their warps taking turns record by record, without time.  The
 pictures say so.
@@ -58,10 +59,17 @@ def reuse_figure(result: SimResult, suffix: str, known: Streams | None = None) -
         axes.set_ylim(-2, 104)
         sms = "1 SM" if len(found.each) == 1 else f"{len(found.each)} SMs, a cache each"
         _curve(axes, mine, top, READ, "-", f"{sms}: {_ctas(found.each_ctas, found.ctas)}")
-        _curve(axes, everybody, top, WRITE, (0, (5, 2)), f"one cache for all SMs: {_ctas(found.all_ctas, found.ctas)}")
+        _curve(
+            axes,
+            everybody,
+            top,
+            WRITE,
+            (0, (5, 2)),
+            f"one cache for all SMs: {_ctas(found.all_ctas, found.ctas)}",
+        )
         for size, name, colour in ((l1, "L1", READ), (l2, "L2", WRITE)):
             axes.axvline(size, color=colour, linewidth=1.8, linestyle=":", zorder=1)
-            axes.annotate(f"{name}, {_size(size)}", (size, 8), (-6, 0), textcoords="offset points", rotation=90,
+            axes.annotate(f"{name}, {_size(size)}", (size, 8), (-6, 0), textcoords="offset points", rotation=90,  # noqa: E501
                           ha="right", va="bottom", fontsize=14, color=colour)  # fmt: skip
         levels = Levels.of(result)
         if levels is not None and levels.l1_hit_rate is not None:
@@ -109,7 +117,7 @@ def _curve(axes: Any, distances: NDArray[np.int64], top: float, colour: str, sty
     hit = [100 * hit_share(distances, LINE_BYTES * int(lines)) for lines in used]
     x = np.array([1, *used, top / LINE_BYTES]) * LINE_BYTES
     axes.plot(x, [0.0 if not len(used) or used[0] > 1 else hit[0], *hit, hit[-1] if hit else 0.0],
-              drawstyle="steps-post", color=colour, linestyle=style, linewidth=3, zorder=3, label=label)  # fmt: skip
+              drawstyle="steps-post", color=colour, linestyle=style, linewidth=3, zorder=3, label=label)  # fmt: skip  # noqa: E501
 
 
 def _size(size: int) -> str:
@@ -164,8 +172,8 @@ def dram_figure(
             "no address map is known, so everything meets in one channel; timings are")  # fmt: skip
         axes.set_xlabel(
             f"ns from the channel's first command ({standard.title})\n"
-            f"Reads of {_ctas(found.all_ctas, found.ctas)}, each {_fetch(result.device, standard)} bytes once, in the "
-            "order in which\nwarps taking turns touch them, as fast as DRAM serves them (no time of the kernel);\n"
+            f"Reads of {_ctas(found.all_ctas, found.ctas)}, each {_fetch(result.device, standard)} bytes once, in the "  # noqa: E501
+            "order in which\nwarps taking turns touch them, as fast as DRAM serves them (no time of the kernel);\n"  # noqa: E501
             f"{map_text} in part assumed; no refresh.",
             fontsize=13, linespacing=1.4,
         )  # fmt: skip
@@ -212,7 +220,9 @@ def _timeline(axes: Any, served: DramResult, standard: DramStandard) -> None:
 
     line = served.timeline
     if len(line) == 0:
-        axes.text(0.5, 0.5, "nothing is read from this channel", transform=axes.transAxes, ha="center", fontsize=16)
+        axes.text(
+            0.5, 0.5, "nothing is read from this channel", transform=axes.transAxes, ha="center", fontsize=16
+        )
         axes.set_yticks([])
         return
     begin = int(line[0, 0])
@@ -247,11 +257,13 @@ def _timeline(axes: Any, served: DramResult, standard: DramStandard) -> None:
     per = banks // standard.pseudo_channels
     for k in range(1, standard.pseudo_channels):
         axes.axhline(k * per - 0.5, color=GREY, linewidth=1.5)
-    axes.set_yticks(range(0, banks, standard.banks_per_group * max(1, banks // (16 * standard.banks_per_group))))
-    axes.set_ylabel("bank" + (f" ({standard.pseudo_channels} pseudo-channels)" if standard.pseudo_channels > 1 else ""),
+    axes.set_yticks(
+        range(0, banks, standard.banks_per_group * max(1, banks // (16 * standard.banks_per_group)))
+    )
+    axes.set_ylabel("bank" + (f" ({standard.pseudo_channels} pseudo-channels)" if standard.pseudo_channels > 1 else ""),  # noqa: E501
                     fontsize=15)  # fmt: skip
     axes.tick_params(labelsize=13)
     handles = [Patch(color="0.87", label="row open")]
     handles += [Patch(color=_COLOURS[c], label=_NAMES[c]) for c in _COLOURS if marks[c]]
-    axes.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, -0.01), ncols=len(handles), fontsize=13,
+    axes.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, -0.01), ncols=len(handles), fontsize=13,  # noqa: E501
                 frameon=False, handlelength=1.2, columnspacing=1.2)  # fmt: skip

@@ -1,8 +1,8 @@
 """The GEMM ladder as tables: what each step costs, and what changed from the step before.
 
 Works on any list of steps; the readings at the end look for the seed rows A1, A2 and A8 and are left out
-where those are absent.  The traffic of L1, L2 and DRAM is predicted (`gpusim.traffic`); time is absent until it is
-modelled.
+where those are absent.  The traffic of L1, L2 and DRAM is predicted (`gpusim.traffic`); time is absent
+until it is modelled.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """What a launch's CTAs touch, in one order: the input of the pictures of reuse and of DRAM.
 
 CTAs are executed once more and recorded (`gpusim.traffic.record`), bounded by :data:`WARP_INSTRUCTIONS` and
-:data:`ENTRIES`: the first ones of the launch on all SMs, and those of single SMs, SM after SM.  Which CTA runs on which
-SM is the replay's.  Variables (``__device__``, ``__constant__``) start as the binary has them, whatever a caller had set.
+:data:`ENTRIES`: the first ones of the launch on all SMs, and those of single SMs, SM after SM.  Which CTA
+runs on which SM is the replay's.  Variables (``__device__``, ``__constant__``) start as the binary has
+them, whatever a caller had set.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ GENERATIONS = 4
 class Streams:
     """Accesses of one launch, in two orders.
 
-    each: of single SMs, one stream an SM, ``each_ctas`` CTAs in all; all: of the launch's first ``all_ctas`` CTAs on all
-    SMs.  The last CTAs of a stream may be cut.  ctas: of the launch.
+    each: of single SMs, one stream an SM, ``each_ctas`` CTAs in all; all: of the launch's first
+    ``all_ctas`` CTAs on all SMs.  The last CTAs of a stream may be cut.  ctas: of the launch.
     """
 
     each: Sequence[Stream]
@@ -114,7 +115,9 @@ def _started(log: NDArray[np.int64], at_once: int) -> NDArray[np.int64]:
 def _execution(result: SimResult) -> Execution:
     kernel, launch, occupancy = result.kernel, result.launch, result.occupancy
     sms = result.device.integer("device.sm_count")
-    window = kernel.module.elf.reserved_shared_bytes + kernel.static_shared_bytes + launch.dynamic_shared_bytes
+    window = (
+        kernel.module.elf.reserved_shared_bytes + kernel.static_shared_bytes + launch.dynamic_shared_bytes
+    )
     return grid.make(
         build(kernel),
         launch,

@@ -1,7 +1,7 @@
 """Traffic between SMs, L1, L2 and DRAM: what a launch's counters say level by level, and as tables.
 
-Everything here is a prediction of the tier ``modelled`` (`gpusim.traffic`); bytes are decimal (1 kB = 1,000 B), as the
-profiler prints them.  Hit rates are shares of sectors (32 bytes), not of requests.
+Everything here is a prediction of the tier ``modelled`` (`gpusim.traffic`); bytes are decimal (1 kB = 1,000
+B), as the profiler prints them.  Hit rates are shares of sectors (32 bytes), not of requests.
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ def bytes_text(value: float) -> str:
     """Bytes for reading: three digits and kB, MB, GB or TB."""
     for factor, unit in _SIZES:
         if abs(value) >= 0.9995 * factor:
-            return f"{value / factor:.3g} {unit}" if abs(value) < 999.5 * factor else f"{value / factor:.0f} {unit}"
+            return (
+                f"{value / factor:.3g} {unit}"
+                if abs(value) < 999.5 * factor
+                else f"{value / factor:.0f} {unit}"
+            )
     return f"{value:.0f} B"
 
 
@@ -48,9 +52,9 @@ def sentence(text: str) -> str:
 class Levels:
     """A launch's traffic; sectors of 32 bytes unless a name ends in ``bytes``.
 
-    loaded, l1_hit: global loads at L1; local_loaded, local_hit: of local memory; to_l1, from_l1: between L1 and L2;
-    l2_read: what is left of to_l1 when requests of one GPC have merged; l2_hit: of l2_read and l2_write; fabric:
-    between the halves of L2.
+    loaded, l1_hit: global loads at L1; local_loaded, local_hit: of local memory; to_l1, from_l1: between L1
+    and L2; l2_read: what is left of to_l1 when requests of one GPC have merged; l2_hit: of l2_read and
+    l2_write; fabric: between the halves of L2.
     """
 
     loaded: int
@@ -105,7 +109,7 @@ class Levels:
 
     @property
     def merged(self) -> float:
-        """Share of the sectors read from L2 that arrive in more SMs than one read brought: saved by merging."""
+        """Share of the sectors read from L2 that arrive in more SMs than one read brought: saved by merging."""  # noqa: E501
         return max(0.0, 1 - self.l2_read / self.to_l1) if self.to_l1 else 0.0
 
     @property
@@ -126,7 +130,9 @@ def levels_table(result: SimResult) -> RenderableType:
     levels = Levels.of(result)
     if levels is None or result.traffic is None:
         return Group(Text(HEADING, style="bold"), Text(f"  none: {why_absent(result)}"))
-    table = plain_table(HEADING, "", ">sectors\nread", ">bytes\nread", ">sectors\nwritten", ">bytes\nwritten", ">hit\nrate")
+    table = plain_table(
+        HEADING, "", ">sectors\nread", ">bytes\nread", ">sectors\nwritten", ">bytes\nwritten", ">hit\nrate"
+    )
     _row(table, "L1, global loads", levels.loaded, None, levels.l1_hit_rate)
     if levels.local_loaded:
         _row(table, "L1, local loads", levels.local_loaded, None, levels.local_hit_rate)
@@ -135,7 +141,9 @@ def levels_table(result: SimResult) -> RenderableType:
     table.add_row(
         "DRAM", "", bytes_text(levels.dram_read_bytes), "", bytes_text(levels.dram_written_bytes), ""
     )
-    return Group(table, Text(f"{sentence(result.traffic.note)}. Hit rates are of sectors (32 bytes).", style="dim"))
+    return Group(
+        table, Text(f"{sentence(result.traffic.note)}. Hit rates are of sectors (32 bytes).", style="dim")
+    )
 
 
 def _row(table: Table, name: str, read: int, written: int | None, rate: float | None) -> None:
