@@ -187,7 +187,7 @@ def _links(result: SimResult, levels: Levels, clock: float) -> list[_Link]:
         return value * times * clock, f"{each}{value:,g} {spec.unit(path)}"
 
     l2 = cycles("l2.bandwidth", 1) if spec.has("l2.bandwidth") else cycles("l2.bandwidth_sm", sms)
-    dram = (None, "")
+    dram: tuple[float | None, str] = (None, "")
     if spec.has("dram.bandwidth"):
         dram = spec.number("dram.bandwidth") * 1e9, ""
     loaded = levels.loaded + levels.local_loaded

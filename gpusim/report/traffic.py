@@ -80,7 +80,7 @@ class Levels:
         def dram(way: str) -> int:
             return int(result.metrics[f"dram__bytes_{way}.sum"].value)
 
-        return cls(
+        return cls(  # type: ignore[call-arg]
             *(
                 int(sums[column])
                 for column in (
