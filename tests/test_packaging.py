@@ -90,7 +90,7 @@ def test_nvidia_wheels_are_asked_for_on_linux_and_windows_only(project: dict) ->
 def test_imports_are_declared(project: dict) -> None:
     """Every third-party package that gpusim imports stands in the dependencies."""
     declared = {re.split(r"[<>=;\[ ]", item)[0].lower() for item in project["project"]["dependencies"]}
-    distribution = {"elftools": "pyelftools", "cuda": "cuda-bindings"}
+    distribution = {"elftools": "pyelftools", "cuda": "cuda-bindings", "PIL": "pillow"}
     optional = {"cupy"}  # measuring on a GPU: extras gpu and gpu13
     imported: set[str] = set()
     for top in ("gpusim", "kernels", "validation"):
