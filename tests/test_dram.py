@@ -467,3 +467,11 @@ def test_nothing_fed_is_no_result() -> None:
     assert (result.requests, result.elapsed_ns, result.achieved_gbps) == (0, 0, 0)
     with pytest.raises(ValueError, match="no request"):
         result.percentile(0.5)
+
+
+@pytest.mark.parametrize("refresh", [False, True])
+def test_channels_without_requests_end(refresh: bool) -> None:
+    """One access: 93 of 94 channels never see a request."""
+    dram = Dram(H200, H200.address_map("h200"), refresh=refresh)
+    dram.feed(np.zeros(1, np.uint64), np.zeros(1, np.bool_), np.zeros(1))
+    assert dram.result().requests == 1

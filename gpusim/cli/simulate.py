@@ -258,7 +258,9 @@ def _run_manifest(
     launches = _choose(load_manifest(manifest), only, manifest)
     if settings.figures.paths and len(launches) != 1:
         raise InputError(
-            f"a picture shows one launch, and {len(launches)} are chosen", where=str(manifest), hint="use --id"  # noqa: E501
+            f"a picture shows one launch, and {len(launches)} are chosen",
+            where=str(manifest),
+            hint="use --id",
         )
     failed: list[str] = []
     pictures: list[tuple[str, bytes]] = []

@@ -451,7 +451,7 @@ def _channel(ch, k, timeline, order, banks, rows, writes, arrivals, horizon):
                 if ch.refreshing[p] == 0:
                     t = min(t, ch.next_refresh[p])
         t = max(t, ch.now + 1)
-        while arrival <= t:
+        while position < n and arrival <= t:
             _admit(ch, k, arrival, t, kind, np.int64(banks[i]), rows[i])
             position += 1
             arrival = _NEVER

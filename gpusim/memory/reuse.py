@@ -54,7 +54,10 @@ class Stream:
 
 @compiled
 def _turns(records, entries, bounds, first, queue, begin, slots, local_line, local_lines, line, mask, kind):
-    """Fill line, mask and kind; entries used.  queue[begin[sm]:begin[sm + 1]]: CTAs of each SM, as rows of ``first``."""  # noqa: E501
+    """Fill line, mask and kind; how many entries.
+
+    queue[begin[sm]:begin[sm + 1]]: CTAs of each SM, as rows of ``first``.
+    """
     sms = begin.shape[0] - 1
     widest = 1
     for c in range(first.shape[0] - 1):
@@ -116,8 +119,10 @@ def interleave(trace: Trace, sms: Sequence[Sequence[int]], slots: int, limit: in
     most = int(trace.records[rows, Column.COUNT].sum())
     room = min(limit, most)
     line, mask, kind = np.empty(room, np.int64), np.empty(room, np.uint8), np.empty(room, np.int32)
-    n = _turns(trace.records, trace.entries, trace.bounds, first, queue, begin, slots, _LOCAL_LINE, _LOCAL_LINES, line,  # noqa: E501
-               mask, kind)  # fmt: skip
+    local = _LOCAL_LINE, _LOCAL_LINES
+    n = _turns(
+        trace.records, trace.entries, trace.bounds, first, queue, begin, slots, *local, line, mask, kind
+    )
     return Stream(line[:n], mask[:n], kind[:n])
 
 

@@ -9,6 +9,7 @@ a side of their own.
 from __future__ import annotations
 
 import io
+import textwrap
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -131,8 +132,16 @@ def traffic_figure(result: SimResult, suffix: str) -> bytes:
         axes.set_axis_off()
         axes.set_xlim(0, 100)
         axes.set_ylim(0, 100)
-        picture.text(0.5, 0.985, heading(result, "Memory traffic"), ha="center", va="top", fontsize=17,
-                     linespacing=1.4, parse_math=False)  # fmt: skip
+        picture.text(
+            0.5,
+            0.985,
+            heading(result, "Memory traffic"),
+            ha="center",
+            va="top",
+            fontsize=17,
+            linespacing=1.4,
+            parse_math=False,
+        )
         links = _links(result, levels, clock)
         widest = max((n for link in links for n in (link.up, link.down)), default=0) or 1
         tops = (99.5, 79.5, 59.5, 39.5, 11.5)
@@ -140,11 +149,21 @@ def traffic_figure(result: SimResult, suffix: str) -> bytes:
         for k, link in enumerate(links):
             _draw_link(axes, link, tops[k] - heights[k], tops[k + 1], widest, seconds)
         launch = result.launch
-        _box(axes, tops[0], heights[0], f"Warps on {spec.integer('device.sm_count')} SMs",
-             f"{launch.ctas:,} CTAs of {launch.threads:,} threads")  # fmt: skip
+        _box(
+            axes,
+            tops[0],
+            heights[0],
+            f"Warps on {spec.integer('device.sm_count')} SMs",
+            f"{launch.ctas:,} CTAs of {launch.threads:,} threads",
+        )
         local = f", local {rate_text(levels.local_hit_rate)}" if levels.local_loaded else ""
-        _box(axes, tops[1], heights[1], f"L1, {_binary(result.occupancy.l1_bytes)} in each SM",
-             f"hit rate of global loads {rate_text(levels.l1_hit_rate)}{local}")  # fmt: skip
+        _box(
+            axes,
+            tops[1],
+            heights[1],
+            f"L1, {_binary(result.occupancy.l1_bytes)} in each SM",
+            f"hit rate of global loads {rate_text(levels.l1_hit_rate)}{local}",
+        )
         merged = (
             f"saves {100 * levels.merged:.3g} % of the sectors read" if levels.merged else "nothing to merge"
         )
@@ -157,15 +176,25 @@ def traffic_figure(result: SimResult, suffix: str) -> bytes:
             else ""
         )
         _box(axes, tops[4], heights[4], " ".join(filter(None, ("DRAM", kind, size))), "")
-        note = f"{sentence(moved.note)}.\nArrows: width by bytes. "
+        note = f"{textwrap.fill(sentence(moved.note), 88)}."
         if seconds is None:
-            note += "No average rates: the replay was cut."
+            note += "\nArrow widths by bytes, down to a thin line. No average rates: the replay was cut."
         else:
             note += (
-                f"Average: both ways, over the {moved.cycles:,} cycles of the replay; no prediction of time."
+                "\nArrow widths by bytes, down to a thin line. Average rates: both ways, over\n"
+                f"the {moved.cycles:,} cycles of the replay, which are no prediction of time."
             )
-        picture.text(0.5, 0.012, note, ha="center", va="bottom", fontsize=12.5, color="0.25", linespacing=1.35,  # noqa: E501
-                     parse_math=False)  # fmt: skip
+        picture.text(
+            0.5,
+            0.012,
+            note,
+            ha="center",
+            va="bottom",
+            fontsize=12.5,
+            color="0.25",
+            linespacing=1.35,
+            parse_math=False,
+        )
         return saved(picture, suffix)
 
 
@@ -174,10 +203,12 @@ def _links(result: SimResult, levels: Levels, clock: float) -> list[_Link]:
     sms = spec.integer("device.sm_count")
     stored = sum(
         int(result.metrics[name].value)
-        for name in (f"l1tex__t_sectors_pipe_lsu_mem_{op}.sum"
-                     for op in ("global_op_st", "global_op_red", "global_op_atom", "local_op_st"))
+        for name in (
+            f"l1tex__t_sectors_pipe_lsu_mem_{op}.sum"
+            for op in ("global_op_st", "global_op_red", "global_op_atom", "local_op_st")
+        )
         if name in result.metrics
-    )  # fmt: skip
+    )
 
     def cycles(path: str, times: int) -> tuple[float | None, str]:
         if not spec.has(path):
@@ -210,16 +241,35 @@ def _rate(value: float) -> str:
 def _rectangle(axes: Any, left: float, top: float, width: float, height: float, face: str = "0.94") -> None:
     from matplotlib.patches import FancyBboxPatch
 
-    axes.add_patch(FancyBboxPatch((left, top - height), width, height, boxstyle="round,pad=0,rounding_size=1.2",  # noqa: E501
-                                  facecolor=face, edgecolor="0.3", linewidth=1.6, zorder=3))  # fmt: skip
+    axes.add_patch(
+        FancyBboxPatch(
+            (left, top - height),
+            width,
+            height,
+            boxstyle="round,pad=0,rounding_size=1.2",
+            facecolor=face,
+            edgecolor="0.3",
+            linewidth=1.6,
+            zorder=3,
+        )
+    )
 
 
 def _box(axes: Any, top: float, height: float, name: str, below: str) -> None:
     """A level: its name, and a second line."""
     _rectangle(axes, _LEFT, top, _WIDTH, height)
     middle, y = _LEFT + _WIDTH / 2, top - height / 2
-    axes.text(middle, y + (1.6 if below else 0), name, ha="center", va="center", fontsize=16, zorder=4,
-              weight="bold", parse_math=False)  # fmt: skip
+    axes.text(
+        middle,
+        y + (1.6 if below else 0),
+        name,
+        ha="center",
+        va="center",
+        fontsize=16,
+        zorder=4,
+        weight="bold",
+        parse_math=False,
+    )
     if below:
         axes.text(middle, y - 2.1, below, ha="center", va="center", fontsize=14.5, zorder=4, parse_math=False)
 
@@ -234,19 +284,47 @@ def _l2(axes: Any, top: float, height: float, spec: DeviceSpec, levels: Levels) 
         return
     _rectangle(axes, _LEFT, top, _WIDTH, height)
     middle = _LEFT + _WIDTH / 2
-    axes.text(middle, top - 2.8, f"L2, {size} in two partitions", ha="center", va="center", fontsize=16, zorder=4,  # noqa: E501
-              weight="bold", parse_math=False)  # fmt: skip
+    axes.text(
+        middle,
+        top - 2.8,
+        f"L2, {size} in two partitions",
+        ha="center",
+        va="center",
+        fontsize=16,
+        zorder=4,
+        weight="bold",
+        parse_math=False,
+    )
     axes.text(middle, top - 6.3, rate, ha="center", va="center", fontsize=14.5, zorder=4, parse_math=False)
     part, low = 0.3 * _WIDTH, top - height + 1.2
     for left, name in ((_LEFT + 1.2, "one half"), (_LEFT + _WIDTH - part - 1.2, "other half")):
         _rectangle(axes, left, low + 6, part, 6, face="white")
         axes.text(left + part / 2, low + 3, name, ha="center", va="center", fontsize=14.5, zorder=4)
     reach = middle - (_LEFT + part + 1.8)
-    axes.annotate("", (middle + reach, low + 1.6), (middle - reach, low + 1.6), zorder=5,
-                  arrowprops={"arrowstyle": "<->", "color": THIRD, "linewidth": 3, "mutation_scale": 20,
-                              "shrinkA": 0, "shrinkB": 0})  # fmt: skip
-    axes.text(middle, low + 4.4, f"{bytes_text(SECTOR_BYTES * levels.fabric)} cross over", ha="center", va="center",  # noqa: E501
-              fontsize=14.5, zorder=4, parse_math=False)  # fmt: skip
+    axes.annotate(
+        "",
+        (middle + reach, low + 1.6),
+        (middle - reach, low + 1.6),
+        zorder=5,
+        arrowprops={
+            "arrowstyle": "<->",
+            "color": THIRD,
+            "linewidth": 3,
+            "mutation_scale": 20,
+            "shrinkA": 0,
+            "shrinkB": 0,
+        },
+    )
+    axes.text(
+        middle,
+        low + 4.4,
+        f"{bytes_text(SECTOR_BYTES * levels.fabric)} cross over",
+        ha="center",
+        va="center",
+        fontsize=14.5,
+        zorder=4,
+        parse_math=False,
+    )
 
 
 def _draw_link(axes: Any, link: _Link, top: float, bottom: float, widest: int, seconds: float | None) -> None:
@@ -254,8 +332,17 @@ def _draw_link(axes: Any, link: _Link, top: float, bottom: float, widest: int, s
     for x, number, colour, up in ((_UP, link.up, READ, True), (_DOWN, link.down, WRITE, False)):
         _arrow(axes, x, top, bottom, number / widest, colour, up)
         word = "read" if up else "written"
-        axes.text(x + _WIDEST, (top + bottom) / 2, f"{bytes_text(number)}\n{word}", ha="left", va="center",
-                  fontsize=15, color=colour, linespacing=1.15, parse_math=False)  # fmt: skip
+        axes.text(
+            x + _WIDEST,
+            (top + bottom) / 2,
+            f"{bytes_text(number)}\n{word}",
+            ha="left",
+            va="center",
+            fontsize=15,
+            color=colour,
+            linespacing=1.15,
+            parse_math=False,
+        )
     lines = []
     if seconds:
         lines.append(f"average {_rate((link.up + link.down) / seconds)}")
@@ -263,8 +350,17 @@ def _draw_link(axes: Any, link: _Link, top: float, bottom: float, widest: int, s
         lines.append(f"peak {_rate(link.peak)}")
         if link.stated:
             lines.append(f"({link.stated})")
-    axes.text(99, (top + bottom) / 2, "\n".join(lines), ha="right", va="center", fontsize=13.5, color="0.2",
-              linespacing=1.25, parse_math=False)  # fmt: skip
+    axes.text(
+        99,
+        (top + bottom) / 2,
+        "\n".join(lines),
+        ha="right",
+        va="center",
+        fontsize=13.5,
+        color="0.2",
+        linespacing=1.25,
+        parse_math=False,
+    )
 
 
 def _arrow(axes: Any, x: float, top: float, bottom: float, share: float, colour: str, up: bool) -> None:
@@ -279,5 +375,19 @@ def _arrow(axes: Any, x: float, top: float, bottom: float, share: float, colour:
     half = max(_WIDEST * share, 0.45) / 2
     head = max(half * 1.6, 1.3)
     neck = end + (-1 if up else 1) * min(abs(end - start) * 0.42, 1.1 * head + 1)
-    axes.add_patch(Polygon([(x - half, start), (x + half, start), (x + half, neck), (x + head, neck), (x, end),  # noqa: E501
-                            (x - head, neck), (x - half, neck)], facecolor=colour, edgecolor="none", zorder=2))  # fmt: skip  # noqa: E501
+    axes.add_patch(
+        Polygon(
+            [
+                (x - half, start),
+                (x + half, start),
+                (x + half, neck),
+                (x + head, neck),
+                (x, end),
+                (x - head, neck),
+                (x - half, neck),
+            ],
+            facecolor=colour,
+            edgecolor="none",
+            zorder=2,
+        )
+    )

@@ -58,29 +58,49 @@ def reuse_figure(result: SimResult, suffix: str, known: Streams | None = None) -
         axes.set_xlim(LINE_BYTES, top)
         axes.set_ylim(-2, 104)
         sms = "1 SM" if len(found.each) == 1 else f"{len(found.each)} SMs, a cache each"
-        _curve(axes, mine, top, READ, "-", f"{sms}: {_ctas(found.each_ctas, found.ctas)}")
+        _curve(axes, mine, top, READ, "-", f"{sms}: {_ctas(found.each_ctas, found.ctas, found.each_cut)}")
         _curve(
             axes,
             everybody,
             top,
             WRITE,
             (0, (5, 2)),
-            f"one cache for all SMs: {_ctas(found.all_ctas, found.ctas)}",
+            f"one cache for all SMs: {_ctas(found.all_ctas, found.ctas, found.all_cut)}",
         )
         for size, name, colour in ((l1, "L1", READ), (l2, "L2", WRITE)):
             axes.axvline(size, color=colour, linewidth=1.8, linestyle=":", zorder=1)
-            axes.annotate(f"{name}, {_size(size)}", (size, 8), (-6, 0), textcoords="offset points", rotation=90,  # noqa: E501
-                          ha="right", va="bottom", fontsize=14, color=colour)  # fmt: skip
+            axes.annotate(
+                f"{name}, {_size(size)}",
+                (size, 8),
+                (-6, 0),
+                textcoords="offset points",
+                rotation=90,
+                ha="right",
+                va="bottom",
+                fontsize=14,
+                color=colour,
+            )
         levels = Levels.of(result)
         if levels is not None and levels.l1_hit_rate is not None:
-            axes.plot([l1], [100 * levels.l1_hit_rate], marker="o", markersize=13, markerfacecolor="white",
-                      markeredgecolor=READ, markeredgewidth=3, linestyle="none", zorder=5, clip_on=False,
-                      label=f"predicted L1 hit rate, all SMs: {100 * levels.l1_hit_rate:.1f} %")  # fmt: skip
+            axes.plot(
+                [l1],
+                [100 * levels.l1_hit_rate],
+                marker="o",
+                markersize=13,
+                markerfacecolor="white",
+                markeredgecolor=READ,
+                markeredgewidth=3,
+                linestyle="none",
+                zorder=5,
+                clip_on=False,
+                label=f"predicted L1 hit rate, all SMs: {100 * levels.l1_hit_rate:.1f} %",
+            )
         axes.set_title(heading(result, "Reuse of memory"), fontsize=17, parse_math=False, linespacing=1.4)
         axes.set_xlabel(
             "size of a fully associative cache that replaces the least recently used line\n"
-            "(lines of 128 bytes, filled by sectors; warps take turns, without time)", fontsize=14,
-        )  # fmt: skip
+            "(lines of 128 bytes, filled by sectors; warps take turns, without time)",
+            fontsize=14,
+        )
         axes.set_ylabel("loaded sectors that hit, %", fontsize=15)
         ticks = [float(1 << k) for k in range(7, 44, 3) if 1 << k < top]
         axes.set_xticks(ticks, [_size(int(tick)) for tick in ticks])
@@ -99,10 +119,12 @@ def _sum(one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.int64]:
     return out
 
 
-def _ctas(some: int, total: int) -> str:
+def _ctas(some: int, total: int, cut: bool) -> str:
+    """How much of a launch a stream holds, in words."""
+    begin = "the start of " if cut else ""
     if total == 1:
-        return "the only CTA"
-    return f"all {total:,} CTAs" if some == total else f"{some:,} of {total:,} CTAs"
+        return f"{begin}the only CTA"
+    return begin + (f"all {total:,} CTAs" if some == total else f"{some:,} of {total:,} CTAs")
 
 
 def _curve(axes: Any, distances: NDArray[np.int64], top: float, colour: str, style: Any, label: str) -> None:
@@ -116,8 +138,16 @@ def _curve(axes: Any, distances: NDArray[np.int64], top: float, colour: str, sty
         used = np.unique(np.geomspace(used[0], used[-1], POINTS).astype(np.int64))
     hit = [100 * hit_share(distances, LINE_BYTES * int(lines)) for lines in used]
     x = np.array([1, *used, top / LINE_BYTES]) * LINE_BYTES
-    axes.plot(x, [0.0 if not len(used) or used[0] > 1 else hit[0], *hit, hit[-1] if hit else 0.0],
-              drawstyle="steps-post", color=colour, linestyle=style, linewidth=3, zorder=3, label=label)  # fmt: skip  # noqa: E501
+    axes.plot(
+        x,
+        [0.0 if not len(used) or used[0] > 1 else hit[0], *hit, hit[-1] if hit else 0.0],
+        drawstyle="steps-post",
+        color=colour,
+        linestyle=style,
+        linewidth=3,
+        zorder=3,
+        label=label,
+    )
 
 
 def _size(size: int) -> str:
@@ -166,17 +196,25 @@ def dram_figure(
             f"{heading(result, f'DRAM channel {channel}')}\n"
             f"{channels_text}: {served.achieved_gbps:,.0f} of {served.peak_gbps:,.0f} GB/s; "
             f"row hits {hit:.0f} %, misses {miss:.0f} %, conflicts {conflict:.0f} %",
-            fontsize=16, parse_math=False, linespacing=1.35,
-        )  # fmt: skip
-        map_text = "address map and timings are" if map_.channels > 1 else (
-            "no address map is known, so everything meets in one channel; timings are")  # fmt: skip
+            fontsize=16,
+            parse_math=False,
+            linespacing=1.35,
+        )
+        map_text = (
+            "address map and timings are"
+            if map_.channels > 1
+            else ("no address map is known, so everything meets in one channel; timings are")
+        )
+        whose = _ctas(found.all_ctas, found.ctas, found.all_cut)
         axes.set_xlabel(
             f"ns from the channel's first command ({standard.title})\n"
-            f"Reads of {_ctas(found.all_ctas, found.ctas)}, each {_fetch(result.device, standard)} bytes once, in the "  # noqa: E501
-            "order in which\nwarps taking turns touch them, as fast as DRAM serves them (no time of the kernel);\n"  # noqa: E501
+            f"Reads of {whose}, each {_fetch(result.device, standard)} bytes once, "
+            "in the order in which\nwarps taking turns touch them, as fast as DRAM serves them "
+            "(no time of the kernel);\n"
             f"{map_text} in part assumed; no refresh.",
-            fontsize=13, linespacing=1.4,
-        )  # fmt: skip
+            fontsize=13,
+            linespacing=1.4,
+        )
         return saved(picture, suffix)
 
 
@@ -260,10 +298,20 @@ def _timeline(axes: Any, served: DramResult, standard: DramStandard) -> None:
     axes.set_yticks(
         range(0, banks, standard.banks_per_group * max(1, banks // (16 * standard.banks_per_group)))
     )
-    axes.set_ylabel("bank" + (f" ({standard.pseudo_channels} pseudo-channels)" if standard.pseudo_channels > 1 else ""),  # noqa: E501
-                    fontsize=15)  # fmt: skip
+    axes.set_ylabel(
+        "bank" + (f" ({standard.pseudo_channels} pseudo-channels)" if standard.pseudo_channels > 1 else ""),
+        fontsize=15,
+    )
     axes.tick_params(labelsize=13)
     handles = [Patch(color="0.87", label="row open")]
     handles += [Patch(color=_COLOURS[c], label=_NAMES[c]) for c in _COLOURS if marks[c]]
-    axes.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, -0.01), ncols=len(handles), fontsize=13,  # noqa: E501
-                frameon=False, handlelength=1.2, columnspacing=1.2)  # fmt: skip
+    axes.legend(
+        handles=handles,
+        loc="lower center",
+        bbox_to_anchor=(0.5, -0.01),
+        ncols=len(handles),
+        fontsize=13,
+        frameon=False,
+        handlelength=1.2,
+        columnspacing=1.2,
+    )

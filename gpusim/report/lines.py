@@ -245,7 +245,7 @@ class LineTraffic:
 
 
 def traffic_by_line(instructions: Iterable[Mapping[str, Any]], main: str | None = None) -> list[LineTraffic]:
-    """Traffic by line (see :func:`place_of`) and opcode, most sectors first; empty where it was not predicted."""  # noqa: E501
+    """Traffic by line (see :func:`place_of`) and opcode, most sectors first; empty if not predicted."""
     found: dict[tuple[Any, ...], LineTraffic] = {}
     for row in instructions:
         if "sectors_to_l1" not in row:

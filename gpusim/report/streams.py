@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusim.errors import InputError
+from gpusim.events import LANES
 from gpusim.functional import grid
 from gpusim.functional.image import build
 from gpusim.launch import materialise
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 #: Warp instructions executed for either kind of stream, about, and line accesses kept.
 WARP_INSTRUCTIONS = 12_000_000
 ENTRIES = 2_000_000
+#: Lines that one access of a warp may touch (a stream ends where the next one does not fit).
+WIDEST = 4 * LANES
 #: CTAs of a single SM, in times of what it holds at once.
 GENERATIONS = 4
 
@@ -38,13 +41,16 @@ class Streams:
     """Accesses of one launch, in two orders.
 
     each: of single SMs, one stream an SM, ``each_ctas`` CTAs in all; all: of the launch's first
-    ``all_ctas`` CTAs on all SMs.  The last CTAs of a stream may be cut.  ctas: of the launch.
+    ``all_ctas`` CTAs on all SMs; ctas: of the launch.  each_cut, all_cut: only the start of what those CTAs
+    do is there.
     """
 
     each: Sequence[Stream]
     each_ctas: int
+    each_cut: bool
     all: Stream
     all_ctas: int
+    all_cut: bool
     ctas: int
 
 
@@ -74,16 +80,16 @@ def streams(result: SimResult) -> Streams:
         most = max(1, int(WARP_INSTRUCTIONS / a_cta))
         first, mine = begun[:most], _single(by_sm, GENERATIONS * slots, most)
         trace = record(execution, sorted({*first.tolist(), *(c for some in mine for c in some)}))
-    room = ENTRIES
-    each = []
-    for some in mine:
-        each.append(interleave(trace, [some], slots, room))
-        room -= len(each[-1].line)
+    room = ENTRIES // len(mine)
+    each = [interleave(trace, [some], slots, room) for some in mine]
+    everywhere = interleave(trace, _by_sm(first, moved.log), slots, ENTRIES)
     return Streams(
         each,
         sum(map(len, mine)),
-        interleave(trace, _by_sm(first, moved.log), slots, ENTRIES),
+        any(len(one.line) > room - WIDEST for one in each),
+        everywhere,
         len(first),
+        len(everywhere.line) > ENTRIES - WIDEST,
         total,
     )
 

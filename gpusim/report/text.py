@@ -85,7 +85,13 @@ def plain_table(heading: str, *columns: str) -> PlainTable:
 
 def render(result: SimResult, id: str | None = None) -> RenderableType:
     """The whole report of one launch."""
-    parts: list[RenderableType] = [_summary(result, id), Text(), _metrics(result), Text(), levels_table(result)]  # noqa: E501
+    parts: list[RenderableType] = [
+        _summary(result, id),
+        Text(),
+        _metrics(result),
+        Text(),
+        levels_table(result),
+    ]
     module = result.kernel.module
     accesses = by_line(result.instructions, module.path)
     for space, cost in COST.items():

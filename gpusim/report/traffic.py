@@ -109,7 +109,7 @@ class Levels:
 
     @property
     def merged(self) -> float:
-        """Share of the sectors read from L2 that arrive in more SMs than one read brought: saved by merging."""  # noqa: E501
+        """Share of the sectors between L1 and L2 that merging saves L2 from reading."""
         return max(0.0, 1 - self.l2_read / self.to_l1) if self.to_l1 else 0.0
 
     @property
