@@ -61,14 +61,16 @@ class Geometry:
     """Sizes and times of a device's memories.
 
     values: parameters of `hierarchy_loop` by name; gpcs: SMs of each GPC; sides: the part of L2 each is
-    wired to; first_sms: SMs of the first GPC that the first CTAs go to; unified, usable: bytes of L1 with
-    shared memory, the share of L1 that holds data.
+    wired to; first_sms: SMs of the first GPC that the first CTAs go to; second_interval: CTAs between two turns
+    of its other SMs; usable: the share of L1 that holds data; kept: the share of L2 that repeated reads find
+    kept.
     """
 
     values: Mapping[str, int]
     gpcs: tuple[int, ...]
     sides: tuple[int, ...]
     first_sms: int
+    second_interval: int
     usable: float
     kept: float
 
@@ -113,11 +115,11 @@ class Geometry:
         }  # fmt: skip
         if spec.has("gpc.sms"):
             gpcs, wired = spec.integers("gpc.sms"), spec.integers("gpc.sides")
-            first = spec.integer("gpc.first_sms")
+            first, interval = spec.integer("gpc.first_sms"), spec.integer("gpc.second_interval")
         else:  # not published: GPCs of 16 SMs, sides in turn
             gpcs = tuple(min(16, sms - at) for at in range(0, sms, 16))
-            wired, first = tuple(g % sides for g in range(len(gpcs))), 0
-        return cls(values, gpcs, wired, first, spec.number("l1.usable") / 100, spec.number("l2.kept") / 100)
+            wired, first, interval = tuple(g % sides for g in range(len(gpcs))), 0, 0
+        return cls(values, gpcs, wired, first, interval, spec.number("l1.usable") / 100, spec.number("l2.kept") / 100)
 
 
 def state(geometry: Geometry, l1_bytes: int, slots: int, warps: int, **over: int) -> NDArray[np.int64]:
@@ -158,30 +160,47 @@ def state(geometry: Geometry, l1_bytes: int, slots: int, warps: int, **over: int
 def placement(geometry: Geometry, ctas: int, slots: int) -> NDArray[np.int64]:
     """SM of each CTA that starts at once, in order of CTAs; SMs are numbered GPC after GPC.
 
-    A launch fills the first SMs of the first GPC, then every GPC with the same number of CTAs, one SM of
-    each pair (TPC) before the second; the CTAs of a GPC are neighbours.  Measured for grids of 1 to 1,056
-    CTAs (ctas.npz).
+    Neighbours go to one GPC, a CTA to each of its SMs.  The first GPC is served in two halves; as long as two
+    rounds are left its second half takes its CTAs on its own, every ``second_interval`` CTAs, afterwards at the
+    end of a round.  What fills no round is dealt out one by one, to the TPCs (pairs of SMs) first.  Measured
+    for grids of 1 to 1,056 CTAs (ctas.npz); the card begins with another GPC at times.
     """
-    starts = np.cumsum((0, *geometry.gpcs))
-    first = geometry.first_sms
-    groups = [list(range(first))] if first else []
-    groups += [list(range(starts[g], starts[g + 1])) for g in range(1 if first else 0, len(geometry.gpcs))]
-    groups += [list(range(first, int(starts[1])))] if first else []
-    sms = int(starts[-1])
+    starts = [int(n) for n in np.cumsum((0, *geometry.gpcs))]
+    first, sms = geometry.first_sms, starts[-1]
+    groups = [list(range(starts[g], starts[g + 1])) for g in range(len(geometry.gpcs))]
+    half: list[int] = []
+    if first:
+        half, groups[0] = groups[0][first:], groups[0][:first]
+    room = min(ctas, sms * slots)
     out: list[int] = []
-    while len(out) < min(ctas, sms * slots):
-        rest = min(ctas - len(out), sms)
-        take = [0] * len(groups)
-        if first:
-            take[0] = min(rest, first)
-            rest -= take[0]
-        while rest:
-            for k in range(1 if first else 0, len(groups)):
-                if rest and take[k] < len(groups[k]):
+    rounds = served = 0  # served: how often the second half had its turn
+    due = starts[6] - first if len(starts) > 6 else 0
+    while room - len(out) >= sms - (len(half) if served > rounds else 0):
+        early = ctas - len(out) >= 2 * sms
+        for k, group in enumerate(groups):
+            if half and k and early and len(out) >= geometry.second_interval * served + due and served < slots:
+                out += half
+                served += 1
+            out += group
+        rounds += 1
+        if served < rounds:
+            out += half
+            served += 1
+    rest = room - len(out)
+    out += groups[0][: min(rest, len(groups[0]))] if first else []
+    others = [half, *groups[1:]] if first else groups
+    take = [0] * len(others)
+    rest = room - len(out)
+    for limits in ([(len(g) + 1) // 2 for g in others], [len(g) for g in others]):
+        while rest and any(n < limit for n, limit in zip(take, limits, strict=True)):
+            for k, limit in enumerate(limits):
+                if rest and take[k] < limit:
                     take[k] += 1
                     rest -= 1
-        for n, group in zip(take, groups, strict=True):
-            out += sorted((group[::2] + group[1::2])[:n])
+    order = [*range(1, len(others)), 0] if first else range(len(others))
+    for k in order:
+        group = others[k]
+        out += sorted((group[::2] + group[1::2])[: take[k]])
     return np.array(out, np.int64)
 
 
