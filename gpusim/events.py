@@ -49,6 +49,7 @@ class Flag(IntFlag):
     ADD = 8  # ATOMIC/REDUCTION: an add (lanes on one word may be combined)
     CAS = 16  # ATOMIC: compare and swap
     GENERIC = 32  # the instruction used a generic address
+    LAST_USE = 64  # ld.lu: L1 keeps nothing of it
 
 
 #: One memory access of one warp.

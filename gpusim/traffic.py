@@ -44,13 +44,15 @@ class TrafficResult:
     """What the memories did.
 
     counters: int64[instructions][Traffic]; dram_written: sectors written to DRAM; cycles: SM cycles of the
-    replay, a by-product (None if it was cut); share: part of the launch's records that was replayed;
+    replay, a by-product (None if it was cut); replayed: accesses that were, and share: their part of the
+    launch's;
     template: one CTA's records stood for all; log: int64[ctas][3], start, end and SM of each CTA replayed.
     """
 
     counters: NDArray[np.int64]
     dram_written: int
     cycles: int | None
+    replayed: int
     share: float
     template: bool
     log: NDArray[np.int64]
@@ -104,27 +106,31 @@ def traffic(
         if done:
             break
     share, written = 1.0, int(x[loop.DRAM_WRITTEN])
+    replayed = int(counters[:, Traffic.RECORDS].sum())
     if not done or ctas < launch.ctas:
         whole = _accesses(trace, len(counters)) * (ctas if found is not None else 1) * (launch.ctas / ctas)
         share = float(counters[:, Traffic.RECORDS].sum() / max(1.0, whole.sum()))
-        stored = int(counters[:, Traffic.L2_WRITE].sum())
         counters = _extended(trace, counters, early, whole)
-        total, kept = int(counters[:, Traffic.L2_WRITE].sum()), False
+        total, kept, every = int(counters[:, Traffic.L2_WRITE].sum()), False, 0
         if found is not None:
             every, shared = footprint(trace, steps, place, geometry.values["FETCH"])
             total = footprint(trace, steps, place, 1, writes=True)[0]
             kept = shared <= geometry.kept_sectors
             counters = _bounded(counters, every, kept)
-        # what L2 holds back at the cut it holds back at the end; all that it can hold if nothing was written
-        # back so far, or if what is read in the meantime has room beside it
+        # at the end L2 holds back what was stored last, before as many sectors as it has room for were
+        # fetched or stored; all that it can hold if what is read again has room beside it
         held = min(total, geometry.dirty_sectors)
-        if written and not kept:
-            held = min(held, stored - written)
-        written = max(written, total - held)
+        if not kept:
+            moved = int(counters[:, Traffic.DRAM_READ].sum()) + total
+            held = min(held, total * geometry.l2_sectors // max(1, moved))
+        # half of what is read lies in both sides of L2; what waits there at the start goes once it is full
+        before = geometry.dirty_at_start if total + every + every // 2 > geometry.l2_sectors else 0
+        written = max(written, total - held + before)
     return TrafficResult(
         counters,
         written,
         int(x[loop.NOW]) if done and ctas == launch.ctas else None,
+        replayed,
         share,
         found is not None,
         log,

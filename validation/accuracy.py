@@ -6,8 +6,11 @@ writes it together with the comparison.
 
 from __future__ import annotations
 
+import json
+import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from gpusim.errors import GpusimError
@@ -27,8 +30,14 @@ error.
 FIGURE = "![Predicted against measured](accuracy.png)\n"
 
 
+#: Errors above this are listed one by one.
+LISTED = 0.15
+HELD = Path(__file__).parent / "measurements" / "h200" / "sizes_compared.json"
+
+
 def page(results: Mapping[str, Any]) -> str:
-    """The page of one comparison."""
+    """The page of one comparison, beside the sizes that nothing was tuned on if it is of all records."""
+    held = json.loads(HELD.read_text(encoding="utf-8")) if results["whole"] and HELD.is_file() else {}
     return "\n".join(
         part
         for part in (
@@ -39,6 +48,7 @@ def page(results: Mapping[str, Any]) -> str:
             _instructions(results),
             _exceptions(results),
             _modelled(results),
+            _moved(results, held),
             _made(results),
         )
         if part
@@ -134,6 +144,37 @@ def _modelled(results: Mapping[str, Any]) -> str:
     return (
         "## Modelled tier\n\nError of the prediction in percent of the measured value, over the launches "
         f"whose report calls the metric modelled.\n\n{_table(header, rows)}"
+    )
+
+
+def _moved(results: Mapping[str, Any], held: Mapping[str, Any]) -> str:
+    """Traffic of launches that move more than 1 MiB: what the parameters were chosen with, and what not."""
+    if not results["moved"]:
+        return ""
+    parts = [("recorded", results["moved"]), ("held out", held)]
+    rows, missed = [], []
+    for name in results["moved"]:
+        row = [f"`{name}`"]
+        for what, found in parts:
+            launches = found.get(name, {})
+            row += [f"{len(launches):,}", *(f"{kept.digits(100 * e)} %" for e in kept.spread(launches))] if (
+                launches) else ["-"] * 3  # fmt: skip
+            wrong = [(abs(p - m) / m if m else math.inf, launch, p, m) for launch, (p, m) in launches.items()]
+            missed += [
+                (f"`{name}`", what, launch, _number(p), _number(m),
+                 _error({"predicted": p, "measured": m}))
+                for error, launch, p, m in sorted(wrong, reverse=True) if error > LISTED
+            ]  # fmt: skip
+        rows.append(row)
+    header = ["metric"] + [f">{what}: {x}" for what, _ in parts for x in ("launches", "median", "90 %")]
+    columns = ("metric", "half", "launch", ">predicted", ">measured", ">error")
+    return (
+        "## Traffic of launches that move more than 1 MiB\n\nBy metric, the launches of which it is more "
+        "than 1 MiB, predicted or measured. *Recorded*: sizes that were looked at while the model of the "
+        "memories was made. *Held out*: the catalog at sizes that nothing was tuned on "
+        "(measurements/h200/sizes.json), but for one rule, where in its set a line stands that a store "
+        f"brings to L1 (T4).\n\n{_table(header, rows)}\nErrors above 15 %, for reasons that "
+        f"[validation/DEVIATIONS.md](../validation/DEVIATIONS.md) numbers:\n\n{_table(columns, missed)}"
     )
 
 

@@ -4,6 +4,8 @@ Same records and same predictions give the same bytes.  ``metrics`` and ``column
 of the (launch, metric) pairs and of the (instruction, column) pairs; ``by_launch`` the same by launch;
 ``differences`` every launch-wide pair that is not equal, and every instruction's in the exact tier.
 
+``moved`` holds the memories' traffic of launches with more than 1 MiB of it, equal or not.
+
 Format history: 1, the first one.
 """
 
@@ -22,6 +24,7 @@ from rich.text import Text
 
 from gpusim import __version__
 from gpusim.errors import InputError
+from gpusim.metrics import DRAM_WRITE, SECTOR_BYTES, TRAFFIC
 from gpusim.report.text import number, plain_table
 from gpusim.validation import deviations as known
 from gpusim.validation.compare import Pair, counts
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 SCHEMA = "gpusim.comparison/1"
 EXACT = ("equal", "known", "differs")
 COMPARED = (*EXACT, "close")
+MIB = 1 << 20
 ERRORS = ("median_pct", "p90_pct", "worst_pct")
 
 #: Differences shown on the terminal; the JSON holds all.
@@ -57,11 +61,30 @@ def collect(outcomes: Sequence[Outcome], *, whole: bool) -> dict[str, Any]:
             "left_out": {o.id: o.problem for o in outcomes if o.problem and not o.failed},
         },
         "metrics": {name: _metric([p for p in pairs if p.metric == name]) for name in names},
+        "moved": moved(pairs),
         "columns": _columns(outcomes),
         "by_launch": {o.id: _launch(o) for o in outcomes if o.pairs},
         "differences": [_difference(p) for p in unequal],
         "stale": _stale(outcomes, unequal) if whole else [],
     }
+
+
+def moved(pairs: Iterable[Pair]) -> dict[str, dict[str, list[float]]]:
+    """metric -> launch -> [predicted, measured], of the memories' traffic where it is more than 1 MiB."""
+    out: dict[str, dict[str, list[float]]] = {name: {} for name in (*(d.name for d in TRAFFIC), DRAM_WRITE)}
+    for p in pairs:
+        if p.metric in out and p.predicted is not None and p.measured is not None:
+            least = MIB if "bytes" in p.metric else MIB // SECTOR_BYTES
+            if max(p.predicted, p.measured) > least:
+                out[p.metric][p.launch] = [p.predicted, p.measured]
+    return {name: rows for name, rows in out.items() if rows}
+
+
+def spread(launches: Mapping[str, Sequence[float]]) -> tuple[float, float]:
+    """Median and 90th percentile of the relative error, of launch -> [predicted, measured]."""
+    errors = [abs(p - m) / m if m else math.inf for p, m in launches.values()]
+    median, p90 = np.percentile(errors, (50, 90), method="higher")
+    return float(median), float(p90)
 
 
 def _origins(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:

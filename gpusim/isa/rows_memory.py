@@ -46,6 +46,8 @@ def event_flags(m: Mods) -> int:
     out = 0
     if "EF" in m:
         out |= Flag.EVICT_FIRST
+    if "LU" in m:
+        out |= Flag.LAST_USE
     if ("STRONG" in m and ("GPU" in m or "SYS" in m)) or "BYPASS" in m:
         out |= Flag.STRONG if "STRONG" in m else Flag.BYPASS_L1
     if "ADD" in m or "POPC" in m:

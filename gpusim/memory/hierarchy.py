@@ -3,9 +3,10 @@
 What it models (measured on an H200: validation/measurements/h200/caches.json.xz, docs/hierarchy.md):
 
 * **L1** of each SM: lines of four sectors, allocated on a miss, sectors filled one by one, least recently
-  used line replaced, as large as the carve-out leaves it.  A sector on its way is a hit that waits.  Stores
-  go through; those to one line that follow within some cycles leave together.  Local memory stays in L1
-  when written.
+  used line replaced, as large as the carve-out leaves it.  A sector on its way is a hit that
+  waits.  Stores go through, and leave sectors that they write whole; those to one line that follow within
+  some cycles leave together.  Loads past L1, atomics and loads of last use take what they touch out.  Local
+  memory stays in L1 when written.
 * **the merging stage** of each GPC (the profiler's LRC): reads of the same sectors by its SMs become one,
   up to a number of them, while the first is beyond the stage.
 * **L2** in sides (partitions): a request goes to the side its GPC is wired to; what that side lacks it gets
@@ -30,10 +31,12 @@ from numpy.typing import NDArray
 
 from gpusim.device import DeviceSpec
 from gpusim.memory.hierarchy_loop import (
+    DIRTY,
     LINE_WORDS,
     MERGE_SLOTS,
     MERGE_WORDS,
     PARAMETERS,
+    STATE_BITS,
     STORE_WORDS,
     TICK_BITS,
 )
@@ -49,6 +52,7 @@ _VALUES = {
 }  # fmt: skip
 STEP = 32  # cycles that an SM runs on its own: half the time in which requests merge
 TICKS = 1 << TICK_BITS  # of a cycle
+NOWHERE = 1 << 48  # a line that nobody touches
 
 
 def _odd(n: int) -> int:
@@ -61,8 +65,9 @@ class Geometry:
     """Sizes and times of a device's memories.
 
     values: parameters of `hierarchy_loop` by name; gpcs: SMs of each GPC; sides: the part of L2 each is
-    wired to; first_sms: SMs of the first GPC that the first CTAs go to; second_interval: CTAs between two turns
-    of its other SMs; usable: the share of L1 that holds data; kept: the share of L2 that repeated reads find
+    wired to; first_sms: SMs of the first GPC that the first CTAs go to; second_first, second_interval: CTAs
+    before its other SMs have their turn, and between two; dirty_at_start: sectors in L2 that wait to be
+    written back; usable: the share of L1 that holds data; kept: the share of L2 that repeated reads find
     kept.
     """
 
@@ -70,7 +75,9 @@ class Geometry:
     gpcs: tuple[int, ...]
     sides: tuple[int, ...]
     first_sms: int
+    second_first: int
     second_interval: int
+    dirty_at_start: int
     usable: float
     kept: float
 
@@ -81,10 +88,15 @@ class Geometry:
         return v["L2_SIDES"] * v["L2_SETS"] * v["L2_DIRTY_WAYS"] * 4
 
     @property
+    def l2_sectors(self) -> int:
+        """Sectors that L2 has room for."""
+        v = self.values
+        return v["L2_SIDES"] * v["L2_SETS"] * v["L2_WAYS"] * 4
+
+    @property
     def kept_sectors(self) -> int:
         """Sectors read by all SMs again and again that L2 keeps."""
-        v = self.values
-        return int(self.kept * v["L2_SIDES"] * v["L2_SETS"] * v["L2_WAYS"] * 4)
+        return int(self.kept * self.l2_sectors)
 
     @classmethod
     def from_device(cls, spec: DeviceSpec) -> Geometry:
@@ -115,11 +127,14 @@ class Geometry:
         }  # fmt: skip
         if spec.has("gpc.sms"):
             gpcs, wired = spec.integers("gpc.sms"), spec.integers("gpc.sides")
-            first, interval = spec.integer("gpc.first_sms"), spec.integer("gpc.second_interval")
+            first = spec.integer("gpc.first_sms")
+            second = spec.integer("gpc.second_first"), spec.integer("gpc.second_interval")
         else:  # not published: GPCs of 16 SMs, sides in turn
             gpcs = tuple(min(16, sms - at) for at in range(0, sms, 16))
-            wired, first, interval = tuple(g % sides for g in range(len(gpcs))), 0, 0
-        return cls(values, gpcs, wired, first, interval, spec.number("l1.usable") / 100, spec.number("l2.kept") / 100)
+            wired, first, second = tuple(g % sides for g in range(len(gpcs))), 0, (0, 0)
+        dirty = spec.integer("l2.dirty_at_start") // sector if spec.has("l2.dirty_at_start") else 0
+        usable, kept = spec.number("l1.usable") / 100, spec.number("l2.kept") / 100
+        return cls(values, gpcs, wired, first, *second, dirty, usable, kept)
 
 
 def state(geometry: Geometry, l1_bytes: int, slots: int, warps: int, **over: int) -> NDArray[np.int64]:
@@ -153,6 +168,11 @@ def state(geometry: Geometry, l1_bytes: int, slots: int, warps: int, **over: int
         x[i] = values.get(name, 0)
     x[values["AT_GPC"] :][:sms] = np.repeat(np.arange(gpcs), geometry.gpcs)
     x[values["AT_SIDE"] :][:gpcs] = geometry.sides
+    # what L2 holds at the start and has to write back, a line of a set each
+    sets = values["L2_SIDES"] * values["L2_SETS"]
+    dirty = min(geometry.dirty_at_start // 4, sets)
+    chosen = np.arange(dirty) * sets // max(1, dirty)
+    x[values["AT_L2"] + chosen * values["L2_WAYS"] * LINE_WORDS] = NOWHERE << STATE_BITS | DIRTY
     x[values["AT_SLOT"] :][: sms * slots * SLOT_WORDS : SLOT_WORDS] = -1
     return x
 
@@ -160,10 +180,10 @@ def state(geometry: Geometry, l1_bytes: int, slots: int, warps: int, **over: int
 def placement(geometry: Geometry, ctas: int, slots: int) -> NDArray[np.int64]:
     """SM of each CTA that starts at once, in order of CTAs; SMs are numbered GPC after GPC.
 
-    Neighbours go to one GPC, a CTA to each of its SMs.  The first GPC is served in two halves; as long as two
-    rounds are left its second half takes its CTAs on its own, every ``second_interval`` CTAs, afterwards at the
-    end of a round.  What fills no round is dealt out one by one, to the TPCs (pairs of SMs) first.  Measured
-    for grids of 1 to 1,056 CTAs (ctas.npz); the card begins with another GPC at times.
+    Neighbours go to one GPC, a CTA to each of its SMs.  The first GPC is served in two halves; as long as
+    two rounds are left its second half takes its CTAs on its own, every ``second_interval`` CTAs, afterwards
+    at the end of a round.  What fills no round is dealt out one by one, to the TPCs (pairs of SMs) first.
+    Measured for grids of 1 to 1,056 CTAs (ctas.npz); the card begins with another GPC at times.
     """
     starts = [int(n) for n in np.cumsum((0, *geometry.gpcs))]
     first, sms = geometry.first_sms, starts[-1]
@@ -174,11 +194,11 @@ def placement(geometry: Geometry, ctas: int, slots: int) -> NDArray[np.int64]:
     room = min(ctas, sms * slots)
     out: list[int] = []
     rounds = served = 0  # served: how often the second half had its turn
-    due = starts[6] - first if len(starts) > 6 else 0
     while room - len(out) >= sms - (len(half) if served > rounds else 0):
         early = ctas - len(out) >= 2 * sms
         for k, group in enumerate(groups):
-            if half and k and early and len(out) >= geometry.second_interval * served + due and served < slots:
+            turn = len(out) >= geometry.second_first + geometry.second_interval * served
+            if half and k and early and turn and served < slots:
                 out += half
                 served += 1
             out += group
@@ -188,7 +208,7 @@ def placement(geometry: Geometry, ctas: int, slots: int) -> NDArray[np.int64]:
             served += 1
     rest = room - len(out)
     out += groups[0][: min(rest, len(groups[0]))] if first else []
-    others = [half, *groups[1:]] if first else groups
+    others = [half if served == rounds else [], *groups[1:]] if first else groups
     take = [0] * len(others)
     rest = room - len(out)
     for limits in ([(len(g) + 1) // 2 for g in others], [len(g) for g in others]):

@@ -30,7 +30,7 @@ class Traffic(IntEnum):
     L2_READ = 4
     """`lts__t_sectors_srcunit_tex_op_read`: what is left when requests of one GPC have been merged."""
     L2_WRITE = 5
-    """`lts__t_sectors_srcunit_tex_op_write`, atomics and reductions included."""
+    """`lts__t_sectors_srcunit_tex_op_write`: no atomics and reductions."""
     L2_HIT = 6
     """`lts__t_sectors_srcunit_tex_lookup_hit`, reads and writes."""
     DRAM_READ = 7
@@ -229,7 +229,8 @@ def _l2_read(x, side, line, mask, t, counters, index):
 def _l2_write(x, side, line, mask, t, counters, index, reads):
     """Write sectors, at the side that they belong to; ``reads``: they must be there first (atomics)."""
     n = bits(mask)
-    counters[index, _L2_WRITE] += n
+    if not reads:
+        counters[index, _L2_WRITE] += n
     counters[index, _L2_HIT] += n
     owner = home(x, line)
     ways = x[L2_WAYS]
@@ -294,6 +295,25 @@ def _l1_place(x, sm, line):
     else:
         _enter(x, base, 0, x[L1_WAYS], line)
     return base
+
+
+@compiled(counted=False)
+def _l1_store(x, sm, line, mask):
+    """Keep sectors that are written whole; a new line is the next to be replaced."""
+    base = x[AT_L1] + (sm * x[L1_SETS] + line % x[L1_SETS]) * x[L1_WAYS] * LINE_WORDS
+    k = _find(x, base, x[L1_WAYS], line)
+    if k < 0:
+        k = base + (x[L1_WAYS] - 1) * LINE_WORDS
+        _enter(x, base, x[L1_WAYS] - 1, x[L1_WAYS], line)
+    x[k] |= mask
+
+
+@compiled(counted=False)
+def _l1_drop(x, sm, line, mask):
+    """Take sectors out of an SM's L1."""
+    k = _find(x, x[AT_L1] + (sm * x[L1_SETS] + line % x[L1_SETS]) * x[L1_WAYS] * LINE_WORDS, x[L1_WAYS], line)
+    if k >= 0:
+        x[k] &= ~mask
 
 
 @compiled(counted=False)
@@ -365,18 +385,24 @@ def access(x, sm, kind, entry, shift, t, index, counters):
                 local = (kind >> 30) & 1
                 counters[index, _LOCAL_LOADED if local else _LOADED] += n
                 if (kind >> 8) & 5 and local == 0:  # past L1: BYPASS_L1, STRONG
+                    _l1_drop(x, sm, line, part)
                     ready = max(ready, _request(x, sm, line, part, t, counters, index))
                 else:
                     ready = max(
                         ready,
                         _l1_load(x, sm, line, part, t, counters, index, _LOCAL_HIT if local else _L1_HIT),
                     )
+                    if (kind >> 8) & 64:  # LAST_USE
+                        _l1_drop(x, sm, line, part)
             elif what == 2:
                 if (kind >> 30) & 1:  # local memory is this SM's alone: L1 keeps what is written
                     x[_l1_place(x, sm, line)] |= part
+                elif (kind >> 29) & 1:
+                    _l1_store(x, sm, line, part)
                 _store(x, sm, line, part, t, index, counters)
             else:
                 counters[index, _FROM_L1] += n
+                _l1_drop(x, sm, line, part)
                 there = (
                     _l2_write(x, x[x[AT_SIDE] + x[x[AT_GPC] + sm]], line, part, t, counters, index, True)
                     + x[L2_LATENCY]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from gpusim.compiled import compiled
 from gpusim.events import EVENT, LANES
-from gpusim.memory.banks import HASH_SLOTS, shared_access
+from gpusim.memory.banks import HASH_SLOTS, popcount, shared_access
 
 LINE_BITS, SECTOR_BITS = 7, 5
 WORD_SHIFT, BANK_BITS = 2, 5
@@ -30,7 +30,8 @@ class Column(IntEnum):
     """Columns of the records of a :class:`Trace`."""
 
     KIND = 0
-    """`Kind` in the low byte, `Flag` from bit 8, :data:`LOCAL` set for local memory."""
+    """`Kind` in the low byte, `Flag` from bit 8, :data:`LOCAL` for local memory, :data:`WHOLE` for a store
+    that writes every byte of its sectors."""
     INDEX = 1
     """Instruction: pc // 16."""
     GAP = 2
@@ -47,7 +48,7 @@ class Column(IntEnum):
     """Line entries; of a barrier, 1 if its lanes only arrive."""
 
 
-LOCAL = 1 << 30
+LOCAL, WHOLE = 1 << 30, 1 << 29
 COLUMNS = len(Column)
 _SHARED = 1 << 20  # raw kind: shared wavefronts, folded into the next record
 
@@ -175,6 +176,12 @@ def gather(words, first, recs, room, entries, entry_room):
             entries[k] |= bit
         recs[r, 7] = e - start
         recs[r, 5] = max(recs[r, 5], (e - start + 3) >> 2)
+        if kind == 2:
+            sectors = 0
+            for k in range(start, e):
+                sectors += popcount(entries[k] & np.uint64(15))
+            if n * width == sectors << SECTOR_BITS:
+                recs[r, 2] |= WHOLE
         r += 1
     room[0] = r
     entry_room[0] = e

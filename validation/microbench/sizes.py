@@ -2,8 +2,8 @@
 
 ``python -m gpusim.validation.microbench.sizes bundle DIR`` writes a bundle for
 ``gpusim.validation.device_outputs``, to be run under ncu (COMMAND); ``... record RAW.csv RECORD.json
-PROFILER`` makes the record of the profiler's raw page; ``... compare`` simulates every launch and prints the
-errors.
+PROFILER`` makes the record of the profiler's raw page; ``... compare`` simulates every launch, prints the
+errors and writes ``sizes_compared.json``, which docs/accuracy.md shows.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from gpusim import kernels, program
-from gpusim.metrics import DRAM_WRITE, SECTOR_BYTES, TRAFFIC
+from gpusim.metrics import DRAM_WRITE, TRAFFIC
 from gpusim.output import atomic_write
 from gpusim.simulate import simulate
+from gpusim.validation.compare import Pair, judge
 from gpusim.validation.launches import HERE, Row, code_sha256, write_bundle
 from gpusim.validation.ncu_export import read_raw
+from gpusim.validation.ncu_numbers import Value
+from gpusim.validation.results import dump, moved, spread
 
 SCHEMA = "gpusim.sizes/1"
-MIB = 1 << 20
 RECORD = HERE / "measurements" / "h200" / "sizes.json"
+COMPARED, COMPARED_SCHEMA = RECORD.with_name("sizes_compared.json"), "gpusim.sizes_compared/1"
 METRICS = (*(d.name for d in TRAFFIC), DRAM_WRITE, "launch__shared_mem_config_size", "gpu__time_duration.sum")
 COMMAND = (
     f"ncu --clock-control none --cache-control all --metrics {','.join(METRICS)} --page raw --csv "
@@ -99,33 +100,20 @@ def load(path: Path = RECORD) -> list[dict[str, Any]]:
     return launches
 
 
-def moved(predicted: dict[str, float], measured: dict[str, float]) -> dict[str, float]:
-    """Relative error of every traffic metric of which more than 1 MiB is predicted or measured."""
-    out = {}
-    for name in (*(d.name for d in TRAFFIC), DRAM_WRITE):
-        ours, theirs = predicted[name], measured.get(name)
-        least = MIB if "bytes" in name else MIB // SECTOR_BYTES
-        if theirs is not None and max(ours, theirs) > least:
-            out[name] = (ours - theirs) / theirs if theirs else float("inf")
-    return out
-
-
-def compare(chosen: str = "") -> dict[str, list[tuple[float, str]]]:
-    """Errors of the launches whose id holds ``chosen``: metric -> (relative error, id)."""
-    errors: dict[str, list[tuple[float, str]]] = {}
+def compare(chosen: str = "") -> dict[str, dict[str, list[float]]]:
+    """Traffic of the launches whose id holds ``chosen``: metric -> launch -> [predicted, measured]."""
+    found: list[Pair] = []
     for row, measured in zip(rows(), load(), strict=True):
         if chosen not in row.id:
             continue
         assert row.id == measured["id"]
         result = simulate(row.module[row.entry], row.grid, row.block, list(row.args),
                           dynamic_shared=row.dynamic_shared)  # fmt: skip
-        predicted = {name: metric.value for name, metric in result.metrics.items()}
-        found = moved(predicted, measured["metrics"])
-        shown = (f"{name.split('.')[0][-28:]} {error:+.1%}" for name, error in found.items())
-        print(row.id, *shown, flush=True)
-        for name, error in found.items():
-            errors.setdefault(name, []).append((error, row.id))
-    return errors
+        for name, number in measured["metrics"].items():
+            if (ours := result.metrics.get(name)) is not None and ours.value is not None:
+                found.append(judge(row.id, name, None, ours.value, Value(number, ours.unit), ours.unit,
+                                   ours.tier, ()))  # fmt: skip
+    return moved(found)
 
 
 def main(arguments: list[str]) -> int:
@@ -135,10 +123,11 @@ def main(arguments: list[str]) -> int:
     elif arguments[0] == "record":
         atomic_write(Path(arguments[2]), json.dumps(record(Path(arguments[1]), arguments[3]), indent=0))
     else:
-        for name, errors in compare(*arguments[1:2]).items():
-            sizes_ = np.abs([error for error, _ in errors])
-            median, p90 = np.percentile(sizes_, (50, 90))
-            print(f"{name:60} n {len(errors):3} median {median:.1%} p90 {p90:.1%}")
+        found = compare(*arguments[1:2])
+        for name, launches in found.items():
+            print(f"{name:60} n {len(launches):3} median {{:.1%}} p90 {{:.1%}}".format(*spread(launches)))
+        if not arguments[1:2]:
+            atomic_write(COMPARED, dump({"schema": COMPARED_SCHEMA, **found}))
     return 0
 
 
