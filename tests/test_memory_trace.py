@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpusim.events import EVENT, Flag, Kind, Space
 from gpusim.memory.footprint import distinct_sectors
-from gpusim.memory.trace import LOCAL, Column, Recorder, Trace, assemble, first_touches, template
+from gpusim.memory.trace import LOCAL, WHOLE, Column, Recorder, Trace, assemble, first_touches, template
 
 FULL = 0xFFFFFFFF
 LANES = np.arange(32)
@@ -73,7 +73,8 @@ def test_a_global_record(what, kind, width, addresses, mask, expected, lines, wa
     assert sectors(found, 0) == expected, what
     assert record[Column.COUNT] == lines == len(found.entries)
     assert waves is None or record[Column.WAVES] == waves
-    assert record[Column.KIND] == kind and record[Column.INDEX] == 7
+    whole = kind == Kind.STORE and what != "a column stored"  # every byte of its sectors
+    assert record[Column.KIND] == kind | (WHOLE if whole else 0) and record[Column.INDEX] == 7
     # four instructions were issued before it, and it is the fifth
     assert record[Column.GAP] == 5 and record[Column.STALLS] == 9
     assert found.bounds.tolist() == [0, 1] and found.keys.tolist() == [0]
@@ -385,7 +386,7 @@ def test_distinct_sectors_by_sets(touches: Any, place: Any, steps: Any, fetch: i
     ours = distinct_sectors(found, moves, np.array(place, np.int64), fetch)
     groups = set()
     for row, record in enumerate(found.records):
-        if record[Column.KIND] != Kind.STORE:
+        if record[Column.KIND] & 0xFF != Kind.STORE:
             for at in place:
                 away = sum(a * s for a, s in zip(at, steps[row], strict=True))
                 groups |= {(s + away) // fetch for s in sectors(found, row)}

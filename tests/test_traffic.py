@@ -180,7 +180,7 @@ def test_atomics_without_result_only_go_there(module: Module) -> None:
     """Two sectors, each read from DRAM with its pair before it is changed; they stand in one line."""
     result = simulate(module["add"], 10, 1, [np.zeros(16, np.float32)])
     found = values(result)
-    assert found["from_l1"] == found["l2_write"] == 10
+    assert found["from_l1"] == 10 and found["l2_write"] == 0  # no writes to the profiler (policies.json)
     assert found["dram_read"] == 64 and found["to_l1"] == 0
 
 

@@ -46,7 +46,7 @@ from gpusim.memory.replay import SLOT_WORDS, WARP_WORDS
 _VALUES = {
     "L1_WAYS": "l1.ways", "COMBINE": "l1.store_buffer_lines", "COMBINE_CYCLES": "l1.store_buffer_cycles",
     "L1_LATENCY": "l1.latency", "QUEUE": "l1.queue", "L2_SIDES": "l2.partitions", "L2_WAYS": "l2.ways",
-    "L2_DIRTY_WAYS": "l2.dirty_ways", "MERGE": "l2.merged_requests", "MERGE_RETURN": "l2.merge_distance",
+    "MERGE": "l2.merged_requests", "MERGE_RETURN": "l2.merge_distance",
     "L2_LATENCY": "l2.latency", "FAR_PLACE": "l2.far_place", "JITTER": "l2.latency_spread",
     "RELAUNCH_CYCLES": "launch.block_relaunch",
 }  # fmt: skip
@@ -85,7 +85,7 @@ class Geometry:
     def dirty_sectors(self) -> int:
         """Sectors that L2 holds at most before it writes them back."""
         v = self.values
-        return v["L2_SIDES"] * v["L2_SETS"] * v["L2_DIRTY_WAYS"] * 4
+        return v["L2_SIDES"] * v["L2_SETS"] * v["L2_DIRTY_HALF_WAYS"] * 2
 
     @property
     def l2_sectors(self) -> int:
@@ -118,6 +118,7 @@ class Geometry:
         values |= {
             "SMS": sms, "STEP": STEP, "MERGE_EARLY": STEP // 2,
             "L2_SETS": _odd(lines // sides // values["L2_WAYS"]),
+            "L2_DIRTY_HALF_WAYS": round(2 * spec.number("l2.dirty_ways")),
             "FETCH": spec.integer("l2.fetch_bytes") // sector,
             "FAR_LATENCY": round(far), "DRAM_LATENCY": round(extra),
             "LAUNCH_TICKS": round(TICKS * spec.number("launch.block_interval")),

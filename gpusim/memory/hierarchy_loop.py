@@ -57,7 +57,7 @@ PARAMETERS = (
     "STEP",  # cycles that an SM runs on its own
     "L1_SETS", "L1_WAYS",
     "L2_SIDES", "L2_SETS", "L2_WAYS",  # sets and ways of one side
-    "L2_DIRTY_WAYS",  # of a set, that may hold what DRAM does not have yet
+    "L2_DIRTY_HALF_WAYS",  # of a set, that may hold what DRAM does not have yet; odd: of every other set
     "MERGE",  # requests that may become one
     "COMBINE", "COMBINE_CYCLES",  # lines of a store buffer; how long one waits for more of its line
     "L1_LATENCY", "L2_LATENCY", "FAR_LATENCY", "DRAM_LATENCY",  # the last two on top of L2's
@@ -78,7 +78,7 @@ PARAMETERS = (
     "L2_FREE", "DRAM_FREE",  # ticks
     "NOW", "NEXT_CTA", "ENDED", "DONE", "AGE",
 )  # fmt: skip
-(SMS, SLOTS, WARPS, STEP, L1_SETS, L1_WAYS, L2_SIDES, L2_SETS, L2_WAYS, L2_DIRTY_WAYS, MERGE, COMBINE,
+(SMS, SLOTS, WARPS, STEP, L1_SETS, L1_WAYS, L2_SIDES, L2_SETS, L2_WAYS, L2_DIRTY_HALF_WAYS, MERGE, COMBINE,
  COMBINE_CYCLES, L1_LATENCY, L2_LATENCY, FAR_LATENCY, DRAM_LATENCY, MERGE_RETURN, MERGE_EARLY, QUEUE,
  LAUNCH_TICKS, RELAUNCH_CYCLES, FAR_PLACE, FETCH, JITTER, FILL_TICKS, L2_TICKS, DRAM_TICKS, AT_GPC, AT_SIDE,
  AT_L1, AT_L2, AT_MERGE, AT_STORE, AT_FILL, AT_WARP, AT_SLOT, AT_QUEUE, AT_LIVE, AT_WAKE, AT_RING, AT_TURN,
@@ -253,7 +253,7 @@ def _l2_write(x, side, line, mask, t, counters, index, reads):
             if x[j] & DIRTY != 0:
                 dirty += 1
                 oldest = j
-        if dirty >= x[L2_DIRTY_WAYS]:
+        if dirty >= (x[L2_DIRTY_HALF_WAYS] + (line >> 1) % x[L2_SETS] % 2) >> 1:
             x[DRAM_WRITTEN] += bits(x[oldest] >> 4)
             x[oldest] &= ~DIRTY
     x[k] |= mask | mask << 4
