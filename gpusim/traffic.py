@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusim.device import DeviceSpec
+from gpusim.events import Kind
 from gpusim.functional.grid import Execution
 from gpusim.isa.slack import slack
 from gpusim.launch import Launch
@@ -25,7 +26,7 @@ from gpusim.memory.footprint import footprint
 from gpusim.memory.hierarchy import Geometry, placement, state
 from gpusim.memory.hierarchy_loop import COUNTERS, Traffic
 from gpusim.memory.replay import run as replay
-from gpusim.memory.trace import Recorder, Trace, assemble, first_touches, template
+from gpusim.memory.trace import Column, Recorder, Trace, assemble, first_touches, template
 from gpusim.occupancy import Occupancy
 from gpusim.program import Kernel
 
@@ -45,8 +46,8 @@ class TrafficResult:
 
     counters: int64[instructions][Traffic]; dram_written: sectors written to DRAM; cycles: SM cycles of the
     replay, a by-product (None if it was cut); replayed: accesses that were, and share: their part of the
-    launch's;
-    template: one CTA's records stood for all; log: int64[ctas][3], start, end and SM of each CTA replayed.
+    launch's; template: one CTA's records stood for all; log: int64[ctas][3], start, end and SM of each CTA
+    replayed.
     """
 
     counters: NDArray[np.int64]
@@ -109,7 +110,7 @@ def traffic(
     replayed = int(counters[:, Traffic.RECORDS].sum())
     if not done or ctas < launch.ctas:
         whole = _accesses(trace, len(counters)) * (ctas if found is not None else 1) * (launch.ctas / ctas)
-        share = float(counters[:, Traffic.RECORDS].sum() / max(1.0, whole.sum()))
+        share = float(replayed / max(1.0, whole.sum()))
         counters = _extended(trace, counters, early, whole)
         total, kept, every = int(counters[:, Traffic.L2_WRITE].sum()), False, 0
         if found is not None:
@@ -160,8 +161,11 @@ def _extended(
         sectors = first * (whole / np.maximum(1.0, _accesses(trace, len(counters))))[:, None]
         for column in (Traffic.LOADED, Traffic.TO_L1, Traffic.L2_READ, Traffic.DRAM_READ):
             out[unseen, column] = sectors[unseen, 0]
-        for column in (Traffic.FROM_L1, Traffic.L2_WRITE, Traffic.L2_HIT):
+        for column in (Traffic.FROM_L1, Traffic.L2_HIT):
             out[unseen, column] += sectors[unseen, 1]
+        stores = trace.records[trace.records[:, Column.KIND] & 0xFF == Kind.STORE, Column.INDEX]
+        unseen_stores = unseen & np.isin(np.arange(len(unseen)), stores)
+        out[unseen_stores, Traffic.L2_WRITE] += sectors[unseen_stores, 1]
     return np.rint(out).astype(np.int64)
 
 
@@ -173,9 +177,9 @@ def _bounded(counters: NDArray[np.int64], every: int, kept: bool) -> NDArray[np.
         return counters
     out = counters.astype(np.float64)
     used = counters[:, Traffic.L2_READ] + counters[:, Traffic.L2_WRITE]
-    missed = used - counters[:, Traffic.L2_HIT]
+    missed = np.maximum(0, used - counters[:, Traffic.L2_HIT])  # atomics are hits, but no reads or writes
     out[:, Traffic.DRAM_READ] *= factor
-    out[:, Traffic.L2_HIT] = np.maximum(0, used - missed * factor)
+    out[:, Traffic.L2_HIT] = np.maximum(0, counters[:, Traffic.L2_HIT] + missed * (1 - factor))
     return np.rint(out).astype(np.int64)
 
 

@@ -2,9 +2,8 @@
 
 Same records and same predictions give the same bytes.  ``metrics`` and ``columns`` hold, by name, what became
 of the (launch, metric) pairs and of the (instruction, column) pairs; ``by_launch`` the same by launch;
-``differences`` every launch-wide pair that is not equal, and every instruction's in the exact tier.
-
-``moved`` holds the memories' traffic of launches with more than 1 MiB of it, equal or not.
+``differences`` every launch-wide pair that is not equal, and every instruction's in the exact tier;
+``moved`` the memories' traffic of launches with more than 1 MiB of it, equal or not.
 
 Format history: 1, the first one.
 """
@@ -81,7 +80,8 @@ def moved(pairs: Iterable[Pair]) -> dict[str, dict[str, list[float]]]:
 
 
 def spread(launches: Mapping[str, Sequence[float]]) -> tuple[float, float]:
-    """Median and 90th percentile of the relative error, of launch -> [predicted, measured]."""
+    """Median and 90th percentile of the relative error, of launch -> [predicted, measured]: each that of a
+    launch, the worse of two; one measured as 0 is infinitely wrong."""
     errors = [abs(p - m) / m if m else math.inf for p, m in launches.values()]
     median, p90 = np.percentile(errors, (50, 90), method="higher")
     return float(median), float(p90)

@@ -13,7 +13,9 @@ from enum import IntEnum
 import numpy as np
 
 from gpusim.compiled import compiled
+from gpusim.events import Flag
 from gpusim.memory.banks import popcount
+from gpusim.memory.trace import FLAGS_AT, LOCAL, WHOLE
 
 
 class Traffic(IntEnum):
@@ -85,6 +87,8 @@ PARAMETERS = (
  STAMP, DRAM_WRITTEN, L2_FREE, DRAM_FREE, NOW, NEXT_CTA, ENDED, DONE, AGE,
  ) = range(len(PARAMETERS))  # fmt: skip
 
+_PAST_L1 = int(Flag.BYPASS_L1 | Flag.STRONG) << FLAGS_AT
+_LAST_USE = int(Flag.LAST_USE) << FLAGS_AT
 TICK_BITS = 12
 MERGE_SLOTS = 4096  # of the table of requests on their way, a GPC
 #: A line is two words: its number + 1, dirty sectors and valid sectors; the cycle of its last fill (in L2
@@ -253,7 +257,7 @@ def _l2_write(x, side, line, mask, t, counters, index, reads):
             if x[j] & DIRTY != 0:
                 dirty += 1
                 oldest = j
-        if dirty >= (x[L2_DIRTY_HALF_WAYS] + (line >> 1) % x[L2_SETS] % 2) >> 1:
+        if dirty >= (x[L2_DIRTY_HALF_WAYS] + (k - x[AT_L2]) // (ways * LINE_WORDS) % 2) >> 1:
             x[DRAM_WRITTEN] += bits(x[oldest] >> 4)
             x[oldest] &= ~DIRTY
     x[k] |= mask | mask << 4
@@ -286,9 +290,14 @@ def _request(x, sm, line, mask, t, counters, index):
 
 
 @compiled(counted=False)
+def _l1_set(x, sm, line):
+    return x[AT_L1] + (sm * x[L1_SETS] + line % x[L1_SETS]) * x[L1_WAYS] * LINE_WORDS
+
+
+@compiled(counted=False)
 def _l1_place(x, sm, line):
     """A line's place in the L1 of an SM, as its last use."""
-    base = x[AT_L1] + (sm * x[L1_SETS] + line % x[L1_SETS]) * x[L1_WAYS] * LINE_WORDS
+    base = _l1_set(x, sm, line)
     k = _find(x, base, x[L1_WAYS], line)
     if k >= 0:
         _move(x, base, k)
@@ -300,7 +309,7 @@ def _l1_place(x, sm, line):
 @compiled(counted=False)
 def _l1_store(x, sm, line, mask):
     """Keep sectors that are written whole; a new line is the next to be replaced."""
-    base = x[AT_L1] + (sm * x[L1_SETS] + line % x[L1_SETS]) * x[L1_WAYS] * LINE_WORDS
+    base = _l1_set(x, sm, line)
     k = _find(x, base, x[L1_WAYS], line)
     if k < 0:
         k = base + (x[L1_WAYS] - 1) * LINE_WORDS
@@ -311,7 +320,7 @@ def _l1_store(x, sm, line, mask):
 @compiled(counted=False)
 def _l1_drop(x, sm, line, mask):
     """Take sectors out of an SM's L1."""
-    k = _find(x, x[AT_L1] + (sm * x[L1_SETS] + line % x[L1_SETS]) * x[L1_WAYS] * LINE_WORDS, x[L1_WAYS], line)
+    k = _find(x, _l1_set(x, sm, line), x[L1_WAYS], line)
     if k >= 0:
         x[k] &= ~mask
 
@@ -382,9 +391,9 @@ def access(x, sm, kind, entry, shift, t, index, counters):
         if part != 0:
             n = bits(part)
             if what == 1 or what == 7:
-                local = (kind >> 30) & 1
+                local = kind & LOCAL != 0
                 counters[index, _LOCAL_LOADED if local else _LOADED] += n
-                if (kind >> 8) & 5 and local == 0:  # past L1: BYPASS_L1, STRONG
+                if kind & _PAST_L1 != 0 and not local:
                     _l1_drop(x, sm, line, part)
                     ready = max(ready, _request(x, sm, line, part, t, counters, index))
                 else:
@@ -392,12 +401,12 @@ def access(x, sm, kind, entry, shift, t, index, counters):
                         ready,
                         _l1_load(x, sm, line, part, t, counters, index, _LOCAL_HIT if local else _L1_HIT),
                     )
-                    if (kind >> 8) & 64:  # LAST_USE
+                    if kind & _LAST_USE != 0:
                         _l1_drop(x, sm, line, part)
             elif what == 2:
-                if (kind >> 30) & 1:  # local memory is this SM's alone: L1 keeps what is written
+                if kind & LOCAL != 0:  # this SM's alone: L1 keeps what is written
                     x[_l1_place(x, sm, line)] |= part
-                elif (kind >> 29) & 1:
+                elif kind & WHOLE != 0:
                     _l1_store(x, sm, line, part)
                 _store(x, sm, line, part, t, index, counters)
             else:

@@ -48,7 +48,7 @@ class Column(IntEnum):
     """Line entries; of a barrier, 1 if its lanes only arrive."""
 
 
-LOCAL, WHOLE = 1 << 30, 1 << 29
+FLAGS_AT, WHOLE, LOCAL = 8, 1 << 29, 1 << 30
 COLUMNS = len(Column)
 _SHARED = 1 << 20  # raw kind: shared wavefronts, folded into the next record
 
@@ -88,7 +88,7 @@ def gather(words, first, recs, room, entries, entry_room):
         width = np.int64((what >> np.uint64(48)) & np.uint64(0xFF))
         recs[r, 0] = cta << 16 | warp
         recs[r, 1] = index
-        recs[r, 2] = kind | flags << 8
+        recs[r, 2] = kind | flags << FLAGS_AT
         recs[r, 3] = np.int64(words[i, 3] & low32)
         recs[r, 4] = np.int64(words[i, 3] >> np.uint64(32))
         recs[r, 5] = 1
@@ -176,7 +176,7 @@ def gather(words, first, recs, room, entries, entry_room):
             entries[k] |= bit
         recs[r, 7] = e - start
         recs[r, 5] = max(recs[r, 5], (e - start + 3) >> 2)
-        if kind == 2:
+        if kind == 2:  # lanes that store to one place are taken to be none
             sectors = 0
             for k in range(start, e):
                 sectors += popcount(entries[k] & np.uint64(15))
