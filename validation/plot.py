@@ -61,8 +61,8 @@ def figure(pairs: Sequence[Pair], suffix: str) -> bytes:
                          zorder=order, alpha=0.75, linewidths=0.4, edgecolors="white", rasterized=True,
                          label=f"{label} ({total:,})")  # fmt: skip
     axes.set_title(
-        f"Predicted against measured: {len(drawn):,} (launch, metric) pairs of "
-        f"{len({p.launch for p in drawn}):,} launches", fontsize=17)  # fmt: skip
+        f"Predicted against measured: {len(drawn):,} (launch, metric) pairs\nof "
+        f"{len({p.launch for p in drawn}):,} launches", fontsize=16)  # fmt: skip
     axes.set_xlabel("measured by the profiler (counts, bytes, %; linear below 1)", fontsize=15)
     axes.set_ylabel("predicted by gpusim", fontsize=15)
     axes.tick_params(labelsize=13)
@@ -95,13 +95,13 @@ def _label_worst(axes: Any, drawn: Sequence[Pair]) -> None:
     worst: dict[str, Pair] = {}
     for pair in sorted(unequal, key=lambda p: (p.verdict != "differs", -_off(p))):
         worst.setdefault(pair.launch.partition(":")[0], pair)
-    taken: list[tuple[float, float, float, float]] = []
+    legend = axes.get_legend()
+    taken: list[tuple[float, float, float, float]] = [legend.get_window_extent().extents] if legend else []
     for pair in list(worst.values())[:LABELS]:
-        above = (pair.predicted or 0) > (pair.measured or 0)
         x, y = axes.transData.transform(_place(pair))
-        dx, dy = _free_place(x, y, len(pair.launch), above, taken)
+        dx, dy = _free_place(x, y, len(pair.launch), axes.bbox, taken)
         axes.annotate(pair.launch, _place(pair), (dx, dy), textcoords="offset pixels", fontsize=FONT,
-                      ha="right" if above else "left", va="center", color="0.1", zorder=6,
+                      ha="right" if dx < 0 else "left", va="center", color="0.1", zorder=6,
                       arrowprops={"arrowstyle": "-", "color": "0.4", "linewidth": 0.7})  # fmt: skip
 
 
@@ -112,16 +112,22 @@ def _off(pair: Pair) -> float:
 
 
 def _free_place(
-    x: float, y: float, characters: int, above: bool, taken: list[tuple[float, float, float, float]]
+    x: float, y: float, characters: int, room: Any, taken: list[tuple[float, float, float, float]]
 ) -> tuple[float, float]:
-    """Offset of a label in pixels: left of points above the diagonal, else right; clear of other labels."""
+    """Offset of a label in pixels, right of the point if positive: inside ``room``, away from the diagonal
+    if it can, clear of other labels."""
     width, height = 0.62 * FONT * DPI / 72 * characters, 1.5 * FONT * DPI / 72
-    side = -1 if above else 1
-    for step in range(60):
-        dx, dy = side * (25 + 12 * (step % 4)), -side * height * (0.8 + 0.5 * (step // 4))
-        left = x + dx - (width if above else 0)
+    away = -1 if y - room.y0 > x - room.x0 else 1  # above the diagonal: to the left and up
+    corners = ((away, -away), (away, away), (-away, away))
+    box = (x, y, x, y)
+    dx = dy = 0.0
+    for step in range(240):
+        side, up = corners[step % 3]
+        dx, dy = side * (25 + 12 * (step // 3 % 4)), up * height * (0.8 + 0.5 * (step // 12))
+        left = x + dx - (width if side < 0 else 0)
         box = (left, y + dy - height / 2, left + width, y + dy + height / 2)
-        if all(box[2] < o[0] or o[2] < box[0] or box[3] < o[1] or o[3] < box[1] for o in taken):
+        inside = room.x0 < box[0] and box[2] < room.x1 and room.y0 < box[1] and box[3] < room.y1
+        if inside and all(box[2] < o[0] or o[2] < box[0] or box[3] < o[1] or o[3] < box[1] for o in taken):
             break
     taken.append(box)
     return dx, dy
