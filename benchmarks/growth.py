@@ -20,6 +20,7 @@ from gpusim.program import compile
 from gpusim.simulate import simulate
 
 KERNELS = ("A2", "A3-32", "A5", "A7")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")  # Okabe-Ito
 SIZES = (256, 512, 1024, 2048, 4096, 8192)
 
 
@@ -54,18 +55,19 @@ def main(path: str) -> None:
                   f"{row['replayed']:12,.0f} of {row['all']:15,.0f} records", flush=True)  # fmt: skip
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.8), sharey=True, layout="constrained")
     for axis, key, label in (
-        (axes[0], "all", "records of the launch"),
-        (axes[1], "replayed", "records replayed"),
+        (axes[0], "all", "records of the launch, millions"),
+        (axes[1], "replayed", "records replayed, millions"),
     ):
-        for (kernel, rows), marker in zip(found.items(), "osD^", strict=True):
-            axis.plot([r[key] for r in rows], [r["seconds"] for r in rows], marker=marker, label=kernel)
+        for (kernel, rows), marker, colour in zip(found.items(), "osD^", COLOURS, strict=True):
+            x, y = [r[key] / 1e6 for r in rows], [r["seconds"] for r in rows]
+            axis.plot(x, y, marker=marker, color=colour, label=kernel)
         axis.set_xlabel(label)
         axis.grid(alpha=0.3)
     axes[0].set_xscale("log")
     axes[0].set_ylabel("seconds, 2 cores")
     axes[0].set_ylim(0)
-    axes[0].set_title("not with the grid: 256³ to 8192³")
-    axes[1].set_title("with what is sampled")
+    axes[0].set_title("against the launch, 256³ to 8192³")
+    axes[1].set_title("against what was replayed")
     axes[1].legend()
     figure.savefig(path, dpi=120)
 
